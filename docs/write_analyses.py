@@ -96,7 +96,7 @@ def index() -> str:
     rows = "\n".join(
         f"| [`{verb(name)}`]({verb(name)}.md) | `p.{name}()` | {summary} |" for name, summary in ANALYSES.items()
     )
-    table = f"| verb | method | what it answers |\n|---|---|---|\n{rows}\n"
+    table = f"| verb | method | content |\n|---|---|---|\n{rows}\n"
     before, _, after = INDEX.read_text().partition(LIST_HEADING)
     rest = after.partition("\n## ")
     return before + LIST_HEADING + "\n" + table + "".join(rest[1:])

@@ -29,22 +29,22 @@ converted to the same start, with a row in `import_log`. Aggregated events have 
 longer events come first, then the order of the file decides; aggregated events come last. Ids are the same in every
 selection.
 
-**Runs.** If several runs are loaded, every table has the column `run` (text, dictionary) in front, and the rows of one
-run after those of the other; ids are unique over all runs. The table `hosts` always has `run`, in its place. With a
-single run no other table has it. [sessions.md](sessions.md#several-runs) says what is a run.
+**Runs.** If several runs are loaded, every table starts with the column `run` (text, dictionary), and has the rows of
+one run after the rows of another; ids are unique over all runs. The table `hosts` always has `run`, at its own
+position. With a single run, no other table has this column. [sessions.md](sessions.md#several-runs) defines runs.
 
-**Counts** in `planes` and `lines` are those of the capture, whichever events are selected.
+**Counts** in `planes` and `lines` cover the entire capture, regardless of the selection.
 
-**A stat of an event by name** (`event_table(stats=[…])`) is the event's own, else that of its event metadata. If there
-are several, the first one counts.
+**A stat of an event by name** (`event_table(stats=[…])`) is the event's own stat, else that of its event metadata. If
+there are several, the first one counts.
 
-**Compiled programs** (`hlo_…`) are those of the selected hosts; other selections do not affect them. They come from
+**Compiled programs** (`hlo_…`) belong to the selected hosts; other selections do not affect them. They come from
 the plane `/host:metadata` of a capture, and from [files](sessions.md#compiled-programs) beside it. Programs are decoded
 when a table needs them. A program that does not decode has a row in `hlo_modules` with its `problem`, and a row in
-`import_log`. If two programs have one id, the first one counts, and `import_log` reports the other. Rows join to events
+`import_log`. If two programs have one id, the first one counts, and `import_log` reports the other. Join rows to events
 by host, program id and name: [examples](hlo.md#joined-to-events).
 
-**Graphs of tfprof** (`tfprof_…`) are those of the selected hosts; other selections do not affect them. They are decoded
+**Graphs of tfprof** (`tfprof_…`) belong to the selected hosts; other selections do not affect them. They are decoded
 when a table needs them. `name` joins nodes to their executions and memory: it is unique on a host. Executions are also
 events, with the same `start_ps` and `duration_ps`: [traces.md](traces.md#profiles-of-tfprof).
 """

@@ -95,4 +95,4 @@ class MemoryLimitError(FastprofError, MemoryError):
 
 
 class EngineError(FastprofError, RuntimeError):
-    """An executor lost the worker of a host, or broke; or its workers do not see the files."""
+    """An executor lost the worker of a host, or broke; or its workers cannot see the files."""

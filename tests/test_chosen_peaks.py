@@ -54,7 +54,7 @@ def test_peaks_of_a_likely_maker_say_how_it_is_known() -> None:
     assert (found.name, found.bandwidths_gb_per_s[0]) == ("Nvidia GPU (Volta)", 1555.0)
     assert found.teraflops_per_s == pytest.approx(108 * 1024 * 1.41 / 1e3)
     assert found.reasons == (
-        "the capture does not say who made the device (device_vendor): it is taken to be Nvidia, because only GPUs of "
+        "the capture does not record the device vendor (device_vendor): Nvidia is assumed, because only GPUs of "
         "Nvidia have compute capability 7.0",
     )
     (own,) = (find_peaks([gpu(None, 7, 0)]),)

@@ -176,9 +176,9 @@ def test_errors(pod, tmp_path):
         pod.dataset("event")
     with pytest.raises(fastprof.UsageError, match="no capture has a stat 'flopss'"):
         pod.dataset(stats=["flopss"])
-    with pytest.raises(fastprof.UsageError, match="stats stand beside events, not beside lines"):
+    with pytest.raises(fastprof.UsageError, match="stats are columns of events, not of lines"):
         pod.dataset("lines", stats=["flops"])
-    with pytest.raises(fastprof.UsageError, match="batch_size must be a whole number of rows above 0, not -1"):
+    with pytest.raises(fastprof.UsageError, match="batch_size must be an integer number of rows above 0, not -1"):
         pod.dataset().to_table(batch_size=-1)
     with pytest.raises(pa.ArrowInvalid, match="No match for FieldRef"):
         pod.dataset().to_table(["start"])

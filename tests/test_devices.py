@@ -129,7 +129,7 @@ def test_without_a_compute_capability_a_gpu_has_no_known_peak_and_no_generation(
     found = guess_peaks([plane], kernels)
     assert found is not None and (found.teraflops_per_s, found.name) == (0.0, "Nvidia GPU")
     assert found.reasons[1:] == (
-        "the capture does not say the device's compute capability, so its peak FLOP/s is not known",
+        "the capture does not record the device's compute capability, so its peak FLOP/s is unknown",
         "it runs kernels such as turing_fp16_s1688gemm, so its compute capability is 7.5 or later",
     )
     assert find_capability([plane]) is None
@@ -161,7 +161,7 @@ def test_of_an_unknown_vendor_only_the_bandwidth_is_known(vendor: Any) -> None:
     peaks = peaks_of(gpu(vendor, 7, 0))
     assert peaks.teraflops_per_s == 0.0 and peaks.ridge_point == 0.0
     assert peaks.bandwidths_gb_per_s == (1555.0, 0.0, 0.0)
-    assert "does not say who made the device" in peaks.reasons[0]
+    assert "does not record the device vendor" in peaks.reasons[0]
 
 
 def test_amd_architectures_that_are_not_listed_have_no_peak() -> None:

@@ -40,7 +40,7 @@ def test_the_overview_names_the_framework() -> None:
 
     assert fastprof.load(space("PjitFunction(f)")).overview().scalars["framework"].value == "JAX"
     unknown = fastprof.load(space("work")).overview().scalars["framework"]
-    assert unknown.value is None and unknown.reason == "no event or op has a name that only one framework writes"
+    assert unknown.value is None and unknown.reason == "no event or op name identifies the framework"
 
 
 def test_real_captures_have_the_framework_in_their_name(captures: Path) -> None:

@@ -144,8 +144,8 @@ def test_a_note_says_how_exact_clocks_are_and_which_are_not_aligned(tmp_path: Pa
     assert with_other == f"{text}; not that of other, because no collectives show how they differ"
     contradictory = fastprof.load(Path(__file__).resolve().parent.parent / "demo" / "pod")
     assert describe_alignment(contradictory.communication(), ["host0", "host1"]) == (
-        "clocks are not aligned, because in some collectives one was done before another began, so that hosts do not "
-        "count these alike"
+        "clocks are not aligned, because in some collectives, one host finished before another began, so hosts "
+        "number collectives differently"
     )
 
 

@@ -231,7 +231,7 @@ def test_a_directory_without_captures_says_what_was_looked_for(tmp_path: Path) -
         (["a/b/vm.xplane.pb"], "captures deeper, give their directory: .*a/b"),
         ([f"plugins/profile/user/{NEW}/vm.xplane.pb"], f"captures deeper.*profile/user/{NEW}"),
         ([f"plugins/profile/{NEW}/vm.xplane.pb.tmp"], "vm.xplane.pb.tmp: unfinished or hidden"),
-        (["saved_model.pb", "NO_MODULE.hlo_proto.pb"], "saved_model.pb: read only if the file itself is given"),
+        (["saved_model.pb", "NO_MODULE.hlo_proto.pb"], "saved_model.pb: read only if the file itself is named"),
     ],
 )
 def test_near_misses_are_named(tmp_path: Path, files: list[str], says: str) -> None:

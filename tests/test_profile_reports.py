@@ -128,7 +128,7 @@ def test_parameters_and_hosts_narrow(run: Path) -> None:
     with pytest.raises(fastprof.UsageError, match="order: 'size' is not one of host, events"):
         p.report("sample_analysis", order="size")
     for least in (-1, "3"):
-        with pytest.raises(fastprof.UsageError, match=r"least: .* is not a whole number of at least 0"):
+        with pytest.raises(fastprof.UsageError, match=r"least: .* is not an integer of at least 0"):
             p.report("sample_analysis", least=least)
     with pytest.raises(fastprof.UsageError, match=r"no analysis 'op-stat'; there are: .*; did you mean 'op_stats'"):
         p.report("op-stat")
@@ -202,6 +202,7 @@ def test_steps_of_analyses_are_the_events_that_belong_to_them(run: Path) -> None
     report = fastprof.load(run).select(steps=(1, 3)).report("sample_analysis")
     assert report.tables["names"]["name"].to_pylist() == ["op1", "op2", "train"]
     assert report.notices[-1].text == (
-        "Only some steps are selected. 6 events belong to no step, as on background threads, and are not counted here."
+        "Only some steps are selected. 6 events belong to no step, for example on background threads, and are not "
+        "counted."
     )
     assert "no step" not in fastprof.load(run).report("sample_analysis").notices[-1].text

@@ -273,7 +273,7 @@ def test_the_function_loads_as_load_does(tmp_path: Path) -> None:
     for arguments, message in (
         ({"threads": 0}, "threads"),
         ({"on_error": "x"}, "on_error"),
-        ({"batch_rows": 0}, "batch_rows must be a whole number of at least 1"),
+        ({"batch_rows": 0}, "batch_rows must be an integer of at least 1"),
         ({"stats": ["name"]}, "requested twice: name"),
     ):
         with pytest.raises(fastprof.UsageError, match=message):
@@ -286,7 +286,7 @@ def test_what_makes_no_sense_fails_at_the_call() -> None:
     """Not at the first batch."""
     profile = fastprof.load(HOSTS)
     for arguments, message in (
-        ({"batch_rows": 0}, "batch_rows must be a whole number of at least 1"),
+        ({"batch_rows": 0}, "batch_rows must be an integer of at least 1"),
         ({"batch_rows": -5}, "batch_rows"),
         ({"columns": ["nam"]}, "no column 'nam'"),
         ({"stats": ["s", "s"]}, "requested twice: s"),

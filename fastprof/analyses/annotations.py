@@ -1,4 +1,4 @@
-"""Annotations of users: time by name and step, what devices do meanwhile; time by named scope.
+"""User annotations: time by name and step, device activity during them; time by named scope.
 
 Formulas: docs/analyses/annotations.md.
 """
@@ -63,7 +63,7 @@ _ANNOTATED = Need("annotation_count", _ABSENT)
 SCALARS = {
     "annotation_count": ScalarSpec(None, "different annotations, over all hosts", "annotations"),
     "occurrences": ScalarSpec(None, "sum of count over the rows of annotations", need=_ANNOTATED),
-    "annotated_ps": ScalarSpec("ps", "sum of self_ps: time of annotations, each moment of a thread counted once",
+    "annotated_ps": ScalarSpec("ps", "sum of self_ps: annotated time of all threads; nested annotations count once",
                                "annotated", need=_ANNOTATED),
     "longest": ScalarSpec(None, "the annotation with the longest total_ps"),
     "longest_ps": ScalarSpec("ps", "its total_ps", "it takes"),
@@ -80,9 +80,9 @@ _COLUMNS = (
 )  # fmt: skip
 _PARTS = ("device_communication_ps", "device_copy_ps")
 SECTIONS = (
-    Section("Annotations (time of devices: summed over them)", "annotations", _COLUMNS, "share", 30,
+    Section("Annotations (device time is summed over devices)", "annotations", _COLUMNS, "share", 30,
             shown=has_rows("annotations"), parts=_PARTS),
-    Section("By step (time of devices: summed over them)", "steps",
+    Section("By step (device time is summed over devices)", "steps",
             ("step", *_COLUMNS[:4], "max_ps", *_COLUMNS[8:]), rows=20, shown=has_rows("annotations"), parts=_PARTS),
     Section("On devices, from the first kernel of each to its last", "gpu_annotations", ("device", "name", "streams",
             "count", "total_ps", "mean_ps", "stdev_ps", "min_ps", "max_ps"), rows=20,
@@ -90,7 +90,7 @@ SECTIONS = (
     Section("Scopes in the names of ops", "scopes", ("name", "ops", "occurrences", "device_ps", "share"), "share", 30,
             shown=has_rows("scopes"), depth="depth"),
 )  # fmt: skip
-_NONE = "No annotations: no thread of the host has a region that a user named."
+_NONE = "No annotations: no host thread has a user-named region."
 _HOW = {
     JAX: " Write them with jax.profiler.TraceAnnotation.",
     TENSORFLOW: " Write them with tf.profiler.experimental.Trace.",

@@ -1,4 +1,4 @@
-"""Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
+"""Collectives, copies and feeds: the part hidden by compute, and the cost of the rest.
 
 Definitions: docs/analyses/communication.md.
 """
@@ -92,7 +92,7 @@ _RECORDED: Final = "time that devices recorded, each from its first to its last 
 _RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "used_device_count": ScalarSpec(None, "number of these devices that ran anything; null: they are threads"),
+    "used_device_count": ScalarSpec(None, "number of devices that ran anything; null: the devices are threads"),
     "rank_count": ScalarSpec(None, "ranks of the program, as PyTorch's process groups record them; each is a host"),
     "recorded_ps": ScalarSpec("ps", f"{_RECORDED}, summed", need=_RAN),
     "compute_share": ScalarSpec("share", "time in which devices compute / recorded_ps",
@@ -115,25 +115,28 @@ SCALARS = {
                                          "time if communication were hidden wherever there is compute to hide it"),
     "step_gain_share": ScalarSpec("share", "1 - step_if_hidden_mean_ps / step_device_mean_ps",
                                   "share of step time saved if all is hidden"),
-    "compared_step_count": ScalarSpec(None, "steps whose collectives are compared between devices: all, or in a "
-                                      "session of many hosts those in the middle. What follows is of these, as are the "
-                                      "tables meetings, stragglers, clocks, blame and host_steps", need=_RAN),
-    "meeting_count": ScalarSpec(None, "meetings: collective operations in which several devices were seen to take part "
-                                "together, in the compared steps", need=_RAN),
+    "compared_step_count": ScalarSpec(None, "steps whose collectives are compared between devices: all steps, or the "
+                                      "middle ones in a session of many hosts. The following figures and the tables "
+                                      "meetings, stragglers, clocks, blame and host_steps cover these "
+                                      "steps", need=_RAN),
+    "meeting_count": ScalarSpec(None, "meetings: collective operations of several recorded devices, in the compared "
+                                "steps", need=_RAN),
     "meeting_wait_ps": ScalarSpec("ps", "time that devices waited in meetings for the last device, summed, in the "
                                   "compared steps"),
     "last_device": ScalarSpec(None, "device that others waited for longest in meetings, as host: device"),
-    "path_ps": ScalarSpec("ps", "time of the critical path through the meetings of hosts: from the arrival of the last "
-                          "host at the first meeting to the end of the last, in the compared steps; of several parts, "
-                          "the one with a straggler, or the longest", "critical path of hosts"),
-    "path_transfer_ps": ScalarSpec("ps", "of path_ps, time from the arrival of the last host at a meeting to the end; "
-                                   "the rest is work of hosts", "transfer on the critical path"),
+    "path_ps": ScalarSpec("ps", "length of the critical path through the meetings of hosts, in the compared steps: "
+                          "from the last arrival at the first meeting to the end of the last meeting; if hosts form "
+                          "several parts, in the part with a straggler, else in the longest", "critical path of hosts"),
+    "path_transfer_ps": ScalarSpec("ps", "part of path_ps in meetings, each from the last arrival to the end; the "
+                                   "rest is host work", "transfer on the critical path"),
     "straggler_host": ScalarSpec(None, "host that delays the others: its excess_ps is at least 1 % of path_ps and "
                                  "three times that of any other host, in at least two steps"),
-    "straggler_excess_ps": ScalarSpec("ps", "its work on the critical path beyond the median of the others"),
-    "straggler_saved_ps": ScalarSpec("ps", "most time that is saved if it works no longer than the median"),
-    "straggler_before_ps": ScalarSpec("ps", "what more is saved if its work before the first meeting, which is not "
-                                      "recorded, is as long as usual; 0: another host came last to that",
+    "straggler_excess_ps": ScalarSpec("ps", "work of the straggler on the critical path beyond the median of the "
+                                      "other hosts"),
+    "straggler_saved_ps": ScalarSpec("ps", "upper bound of the time saved if the straggler works no longer than the "
+                                     "median"),
+    "straggler_before_ps": ScalarSpec("ps", "further time saved if the straggler's unrecorded work before the first "
+                                      "meeting takes as long as usual; 0: another host arrived last at this meeting",
                                       "straggler saved before the first meeting"),
 }  # fmt: skip
 _SPLIT: Final = ("duration_ps", "compute_ps", "hidden_ps", "exposed_ps", "idle_ps", "exposed_share", "if_hidden_ps")
@@ -156,16 +159,16 @@ SECTIONS = (
     Section("Devices", "devices", ("device", *_SPLIT), "exposed_share", 16, shown=has_rows("devices")),
     Section("Steps", "steps", ("name", "device", *_SPLIT), "exposed_share", 20,
             shown=has_rows("steps")),
-    Section("Operations, the most exposed first", "operations", ("name", "kind", "exposed_ps", "occurrences", "mean_ps",
+    Section("Operations, most exposed first", "operations", ("name", "kind", "exposed_ps", "occurrences", "mean_ps",
             "hidden_ps", "exposed_share", "payload_bytes", "bus_bytes_per_s"), "exposed_share", 20,
             shown=has_rows("operations"),
             alike=Alike(("name",), ("occurrences", "hidden_ps", "exposed_ps", "exposed_share"))),
-    Section("Links between devices, the slowest first", "links", ("source", "target", "bytes_per_s",
+    Section("Links between devices, slowest first", "links", ("source", "target", "bytes_per_s",
             "best_bytes_per_s", "kind", "occurrences", "bytes", "time_ps", "measured_by"), rows=10, by_worth=True,
             shown=has_rows("links")),
     Section("Devices that others wait for", "stragglers", ("device", "meetings", "last_count", "late_ps", "waited_ps",
             "caused_ps"), rows=8, shown=has_rows("stragglers")),
-    Section("Hosts, the one that delays others most first", "blame", ("host", "meetings", "last_count", "waited_ps",
+    Section("Hosts, longest delay of others first", "blame", ("host", "meetings", "last_count", "waited_ps",
             "caused_alone_ps", "on_path_ps", "excess_ps", "excess_share", "saved_ps", "steps"), rows=10,
             shown=has_rows("blame")),
     Section("Clocks of hosts", "clocks", ("host", "reference", "offset_ps", "drift_ppm", "error_ps", "bound_ps",
@@ -300,8 +303,7 @@ def _note_programs(
     if unknown and compiled and not any(has for has, _ in programs):
         yield (
             "info",
-            "The capture carries no compiled programs: what moves how much, and among which devices, is known only "
-            "where the texts of ops have it.",
+            "The capture has no compiled programs: transferred bytes and device groups are known only from op texts.",
         )
     yield from remark_on_problems((host.host, problems) for host, (_, problems) in zip(hosts, programs, strict=True))
 
@@ -329,14 +331,15 @@ def _compute_values(
     unseen = explain_nothing(hosts)
     nothing = unseen or "devices recorded no time"
     quiet = unseen or "nothing communicates"
-    alone = unseen or "no collective operation was seen on several devices"
-    stepless = unseen or f"no steps: {steps.scalars['steps_source'].reason or 'none were found'}"
+    alone = unseen or "no collective operation has records of several devices"
+    stepless = unseen or f"no steps: {steps.scalars['steps_source'].reason or 'no steps were found'}"
     amounts = ("used_device_count", "recorded_ps", "exposed_ps", "hidden_ps", "meeting_count")
     unknown = dict.fromkeys(amounts, (None, NO_EVENTS)) if unseen == NO_EVENTS else {}
     return {
         "device_count": run_environment.count_devices([host.present for host in hosts]),
         "used_device_count": _count_used(hosts, devices, nothing),
-        "rank_count": max((host.rank_count or 0 for host in hosts), default=0) or (None, "no process group records it"),
+        "rank_count": max((host.rank_count or 0 for host in hosts), default=0)
+        or (None, "no process group records ranks"),
         "recorded_ps": (None, unseen) if unseen else _limit_to_64_bits(recorded),
         **{
             f"{name}_share": total[f"{name}_ps"] / recorded if recorded else (None, nothing)
@@ -362,7 +365,7 @@ def _find_last_device(waits: pa.Table, alone: str, missing: str) -> str | tuple[
     if not len(waits):
         return None, alone
     if not waits["last_count"][0].as_py():
-        return None, "of no collective is it known which device came last"
+        return None, "no collective shows which device came last"
     if missing:
         return None, missing
     return f"{waits['host'][0].as_py()}: {waits['device'][0].as_py()}"

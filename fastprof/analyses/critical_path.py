@@ -1,4 +1,4 @@
-"""Critical path of a step: the ops and kernels that follow from each other and take longest.
+"""Critical path of a step: the longest chain of dependent ops and kernels.
 
 Definitions: docs/analyses/critical-path.md.
 """
@@ -47,13 +47,13 @@ CONTENT = Evidence("No critical path: the capture has no GPU planes.", planes=(G
 class Params:
     annotation: str = field(
         default="",
-        metadata={"help": "examine the annotation whose name contains this text; without it a step, and all that is "
-                  "recorded where there are no steps"},
+        metadata={"help": "annotation to examine: the one whose name contains this text (default: a step, or "
+                  "everything recorded if there are no steps)"},
     )  # fmt: skip
     instance: int = field(
         default=MEDIAN,
-        metadata={"help": "which of several such annotations or steps, from 0 in order of time; -1: the one of median "
-                  "duration", "min": MEDIAN},
+        metadata={"help": "index of the annotation or step to examine, from 0 in order of time (-1: median "
+                  "duration)", "min": MEDIAN},
     )  # fmt: skip
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
@@ -64,19 +64,19 @@ _SHARE: Final = Share("share", "time_ps / path_ps of the host; null: the path la
 
 def _make_kind_column(what: str) -> Column:
     meaning = (
-        "host: an op or call runs; kernel, collective, copy: a GPU runs it; launch: from the begin of a call to that "
-        f"of what it launched; break: between two kernels of a stream{what}"
+        f"host: an op or call runs; kernel, collective, copy: a GPU runs it; launch: from the start of a call to the "
+        f"start of the work that it launched; break: between two kernels of a stream{what}"
     )
     return Text("kind", meaning)
 
 
 TABLES = {
-    "windows": TableSchema("windows", "what is examined of a host", (
+    "windows": TableSchema("windows", "the examined interval of a host", (
         _HOST,
-        Text("window", "annotation or step; empty: all that is recorded"),
-        Count("instance", "which of the annotations or steps that were found, from 0"),
-        Count("of", "number of those"),
-        Picoseconds("start_ps", "begin, since the begin of the session"),
+        Text("window", "annotation or step; empty if everything recorded is examined"),
+        Count("instance", "index among the matching annotations or steps, from 0"),
+        Count("of", "number of matching annotations or steps"),
+        Picoseconds("start_ps", "start, relative to the start of the session"),
         Picoseconds("window_ps", "duration"),
         *resting_on(
             Need("path_ps", "no path was found"),
@@ -93,7 +93,7 @@ TABLES = {
         ),
         Count("cut", "dependencies left out because their times contradict others"),
     ), derived=True),
-    "kinds": TableSchema("kinds", "a kind of steps of the critical path", (
+    "kinds": TableSchema("kinds", "a kind of path steps", (
         _HOST,
         _make_kind_column(""),
         Picoseconds("time_ps", "sum of their durations"),
@@ -103,44 +103,44 @@ TABLES = {
     "names": TableSchema("names", "an op or kernel on the critical path, the longest first", (
         _HOST,
         _make_kind_column(""),
-        Text("name", "op, call or kernel; of a launch or break the kernel behind it"),
-        Picoseconds("time_ps", "sum of the steps of the path that belong to it"),
+        Text("name", "op, call or kernel; for a launch or break, the kernel that follows"),
+        Picoseconds("time_ps", "sum of its steps on the path"),
         _SHARE,
         Count("count", "number of such steps of the path"),
     ), derived=True),
     "path": TableSchema("path", "a step of the critical path, in order", (
         _HOST,
-        _make_kind_column("; next: the op after it on the thread; wait: what waits for its end"),
-        Text("name", "op, call or kernel; of launch, break, next and wait that behind it"),
-        Text("plane", "plane of that"),
-        Text("line", "line of that"),
-        Picoseconds("start_ps", "when the step begins, since the begin of the session"),
-        Picoseconds("time_ps", "its duration; 0 for next and wait"),
+        _make_kind_column("; next: the op after it on the thread; wait: the op or call that waits for its end"),
+        Text("name", "op, call or kernel; for launch, break, next and wait, the one that follows"),
+        Text("plane", "plane of this op, call or kernel"),
+        Text("line", "line of this op, call or kernel"),
+        Picoseconds("start_ps", "start of the path step, relative to the start of the session"),
+        Picoseconds("time_ps", "duration of the path step; 0 for next and wait"),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
     "path_ps": ScalarSpec("ps", "length of the critical path, summed over hosts", "critical path"),
-    "window_ps": ScalarSpec("ps", "duration of what is examined, summed over hosts"),
+    "window_ps": ScalarSpec("ps", "duration of the examined interval, summed over hosts"),
     "path_share": ScalarSpec("share", "path_ps / window_ps; 1 if kernels end so late that the path is longer",
-                             "path share of what is examined"),
+                             "path share of the examined intervals"),
     **{
         f"{kind}_share": ScalarSpec("share", f"part of path_ps: {kind}", f"{kind} share of the path")
         for kind in KINDS[:6]
     },
-    "longest": ScalarSpec(None, "the op or kernel that takes most of the path"),
-    "longest_share": ScalarSpec("share", "its part of path_ps", "its share of the path"),
+    "longest": ScalarSpec(None, "op or kernel with the most time on the path"),
+    "longest_share": ScalarSpec("share", "time of this op or kernel on the path / path_ps", "its share of the path"),
 }  # fmt: skip
-_NO_OPS = "no op of the host is recorded on the path"
-_NO_LAUNCHES = NothingRan("launches of what GPUs ran are not recorded")
+_NO_OPS = "no host op is on the path"
+_NO_LAUNCHES = NothingRan("launches of GPU work are not recorded")
 OPENING = Opening(
     ("{longest} takes {longest_share} of the critical path.",),
     ("path_ps", "path_share", "host_share", "kernel_share", "collective_share", "break_share"),
 )
 SECTIONS = (
     Section("Critical path", scalars=tuple(SCALARS)),
-    Section("What is examined", "windows", ("host", "window", "instance", "of", "window_ps", "path_ps", "host_ps",
+    Section("Examined intervals", "windows", ("host", "window", "instance", "of", "window_ps", "path_ps", "host_ps",
             "device_ps"), rows=16, shown=has_rows("windows")),
-    Section("What the path consists of", "kinds", ("kind", "time_ps", "share", "count"), "share", 16,
+    Section("Composition of the path", "kinds", ("kind", "time_ps", "share", "count"), "share", 16,
             shown=has_rows("kinds")),
     Section("Ops and kernels on the path", "names", ("kind", "name", "time_ps", "share", "count"), "share", 25,
             shown=has_rows("names"), kernels="name"),
@@ -178,7 +178,7 @@ def _compute_figures(parts: Mapping[str, ObjectRows], kept: Sequence[HostPath]) 
     yield "path_ps", path
     window = sum(row.window_ps for row in windows)
     yield "window_ps", window
-    yield "path_share", min(path / window, 1.0) if window else (None, "the window lasts no time")
+    yield "path_share", min(path / window, 1.0) if window else (None, "the examined interval has no duration")
     launched = any(host.launches for host in kept)
     for kind in KINDS[:6]:
         time = sum(row.time_ps for row in kinds if row.kind == kind)
@@ -201,7 +201,7 @@ def _list_notices(kept: Sequence[HostPath], params: Params) -> Iterator[Notice]:
         yield Notice("warning", f"No critical path on some hosts: they have no {what}{which}.")
     examined = [host for host in kept if host.windows]
     if any(row.path_ps for host in examined for row in host.windows) and not all(host.waits for host in examined):
-        yield Notice("info", "The path is approximate: what calls and streams wait for is not recorded. PyTorch's "
+        yield Notice("info", "The path is approximate: waits of calls and streams are not recorded. PyTorch's "
                      "profiler records it with experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
                      if any(host.torch for host in kept) else
-                     "The path is approximate: what calls and streams wait for is not recorded.")  # fmt: skip
+                     "The path is approximate: waits of calls and streams are not recorded.")  # fmt: skip

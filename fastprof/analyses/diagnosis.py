@@ -1,4 +1,4 @@
-"""What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.
+"""Causes of lost time, the one to fix first on top, with evidence and advice.
 
 Every finding rests on a table of another analysis, which it names. Causes and formulas: docs/analyses/diagnosis.md.
 """
@@ -89,8 +89,8 @@ RULES: Final = (
     op_findings.find_unfused_ops, step_findings.find_slow_host, step_findings.find_long_steps,
     op_findings.find_leaks, op_findings.find_full_memory, op_findings.find_tfprof_advice,
 )  # fmt: skip
-NO_WORK: Final = "no device ran anything"
-_NOTHING_RAN: Final = "No device ran anything: device time is neither used nor lost."
+NO_WORK: Final = "no device work is recorded"
+_NOTHING_RAN: Final = "No device work is recorded: device time is neither used nor lost."
 _SERVES: Final = " Host threads serve model requests: the report inference shows where their time goes."
 OF_GPUS: Final = ("precision", "low_occupancy", "layout", "elementwise")
 OF_PEAKS: Final = ("memory_bound", "low_utilization")
@@ -120,8 +120,8 @@ TABLES = {
                   None if finding.cost_ps is None or finding.is_once or not 0 < rows.start_up_ps < rows.window_ps
                   else finding.cost_ps / (rows.window_ps - rows.start_up_ps) for finding in rows.each]),
         Flag("is_bound", "whether cost_ps is an upper bound of what can be saved"),
-        Text("certainty", "certain: the cause is recorded; likely: it follows from what is recorded; possible: other "
-             "causes fit, too"),
+        Text("certainty", "certain: the cause is recorded; likely: it follows from the records; possible: other "
+             "causes fit too"),
         String("ranked_by", "cost_ps with the factors that decide the rank; null: cost_ps decides", lambda rows: [
             finding.explain_rank() for finding in rows.each]),
         Text("host", "host; null: several"),
@@ -151,7 +151,7 @@ TABLES = {
 }  # fmt: skip
 
 SCALARS = {
-    "headline": ScalarSpec(None, "what costs most, as a sentence"),
+    "headline": ScalarSpec(None, "costliest cause, as a sentence"),
     "finding_count": ScalarSpec(None, "number of findings"),
     "window_ps": ScalarSpec("ps", "run time: from the first to the last work of a device, mean over devices", "run"),
     "compute_share": ScalarSpec(
@@ -180,7 +180,7 @@ def _summarize_run(report: AnalysisReport) -> str:
     figures = report.scalars
     count, framework = figures["device_count"].value, figures["framework"].value
     if count is None:
-        return f"Run: not known ({figures['device_count'].reason})"
+        return f"Run: unknown ({figures['device_count'].reason})"
     devices = f"{count_noun(int(count), 'device', 'devices')}, {framework or 'unknown framework'}"
     values = [(name, figures[name].value, figures[name].unit) for name in ("window_ps", "compute_share")]
     known = {name: format_measure(value, unit) for name, value, unit in values if isinstance(value, int | float)}
@@ -196,7 +196,7 @@ def summarize_examined(report: AnalysisReport, how_to_list: str = "") -> str:
     known = [cause for cause, cost in zip(causes, costs, strict=True) if cost is not None and cause not in findings]
     unknown = sum(cost is None and cause not in findings for cause, cost in zip(causes, costs, strict=True))
     if not known:
-        return "No cause could be examined without findings" if findings else "No cause could be examined"
+        return "No other cause could be checked" if findings else "No cause could be checked"
     rest = f"; {unknown} cannot be judged from this capture{how_to_list}" if unknown else ""
     return f"Checked and harmless: {count_noun(len(known), 'cause', 'causes')}{rest}"
 
@@ -380,7 +380,7 @@ def _list_absent(
     if facts.hardware != GPU:
         yield from ((cause, "the capture has no GPU") for cause in OF_GPUS)
     if facts.figures(reports.Roofline).peak_flops_per_s is None:
-        yield from ((cause, "the peaks of the device are not known") for cause in OF_PEAKS)
+        yield from ((cause, "the device peaks are unknown") for cause in OF_PEAKS)
     yield from list_unproven_causes(facts, has_launches=any(host.has_launches for host in kept))
 
 
@@ -395,9 +395,9 @@ def _compute_values(
     incomplete = " ".join(f"{flaw.text[0].upper()}{flaw.text[1:]}. {flaw.remedy}" for flaw in flaws)
     gaps = facts.scalars(reports.Gaps)
     values = {figure.name: get_known(figure) for figure in (gaps.device_count, gaps.used_device_count)}
-    values["incomplete"] = incomplete or (None, "no record contradicts another")
+    values["incomplete"] = incomplete or (None, "no contradictory records")
     nameless = facts.framework == UNKNOWN
-    values["framework"] = (None, "no name in the capture shows it") if nameless else facts.framework
+    values["framework"] = (None, "no name in the capture shows the framework") if nameless else facts.framework
     if not facts.window_ps:
         unknown = (None, _explain_no_work(flaws))
         headline = (hidden or _describe_idle_run(kept)) + (_SERVES if any(host.serves for host in kept) else "")
@@ -429,4 +429,4 @@ def _describe_devices(facts: DiagnosisFacts) -> str:
     count, computing = facts.figures(reports.Gaps).device_count or 0, facts.computing_count
     if facts.framework == PYTORCH or facts.hardware == CPU_ONLY or not computing or computing >= count:
         return ""
-    return f"Of {count} {pluralise_device(facts.device)}, {computing} compute{'s' if computing == 1 else ''}. "
+    return f"{computing} of {count} {pluralise_device(facts.device)} compute{'s' if computing == 1 else ''}. "

@@ -1,4 +1,4 @@
-"""Gaps: what devices do with their time, and what the program did while they did not compute.
+"""Gaps: device time by kind, and what the program did while devices did not compute.
 
 Definitions: docs/analyses/gaps.md.
 """
@@ -96,10 +96,10 @@ _CAUSE = Text(
     f"{_CAUSE_TEXTS}; null: the device computes for training",
     lambda rows: encode_texts(CAUSE_NAMES, rows.cause),
 )
-_STEP = Count("step", "number of the step, as in the analysis steps; null: in no step, or in one that not all "
+_STEP = Count("step", "number of the step, as in the analysis steps; null: in no step, or in a step that not all "
               "hosts have", null=lambda rows: rows.step < 0)  # fmt: skip
-_EVENT = String("event", "event of the host that explains the most of it, or what the device moves or has in its "
-                "queue; null: none is recorded", lambda rows: list(rows.event))  # fmt: skip
+_EVENT = String("event", "host event that explains most of the time, or the device's transfer or queued work; null: "
+                "none is recorded", lambda rows: list(rows.event))  # fmt: skip
 
 
 _WITHOUT_LOST: Final = "without time whose records are lost"
@@ -115,8 +115,8 @@ _TABLES = (
     TableSchema("devices", "a device that ran anything", (
         _HOST,
         _DEVICE,
-        Picoseconds("window_ps", "from the first to the last of what the devices of the host ran, of what the host did "
-                    "for them, and of the markers of its steps; of chosen steps their time; the sum of the next five"),
+        Picoseconds("window_ps", "run time: from the first to the last device work, host work for devices or step "
+                    "marker of the host; if steps are chosen, their time; sum of the next five columns"),
         *(Picoseconds(f"{kind}_ps", f"time of kind {kind}", _make_kind_formula(place)) for place,
           kind in enumerate(KINDS)),
         Share("compute_share", f"compute_ps / {_KNOWN}",
@@ -124,19 +124,19 @@ _TABLES = (
         Share("idle_share", f"idle_ps / window_ps, both {_WITHOUT_LOST}",
               lambda rows: divide_or_null(rows.kind_ps[:, IDLE] - rows.lost_ps, rows.window_ps - rows.lost_ps)),
     ), derived=True),
-    TableSchema("by_cause", "a cause of time in which a device does not compute, or not for training", (
+    TableSchema("by_cause", "a cause of time in which a device does not compute for training", (
         _HOST,
         _DEVICE,
         _CAUSE,
         _KIND,
         Picoseconds("time_ps", "time of the device"),
         Share("share", "time_ps / window_ps of the device", lambda rows: divide_or_null(rows.time_ps, rows.window_ps)),
-        Count("count", "pieces of time without a break"),
-        Picoseconds("longest_ps", "duration of the longest of them"),
-        Picoseconds("longest_start_ps", "start of that, from the start of the host's capture"),
+        Count("count", "number of uninterrupted intervals"),
+        Picoseconds("longest_ps", "duration of the longest interval"),
+        Picoseconds("longest_start_ps", "start of the longest interval, from the start of the host's capture"),
         _EVENT,
     ), derived=True),
-    TableSchema("by_step", "a cause of time of a device in a step, or in none", (
+    TableSchema("by_step", "a cause of time of a device in a step, or outside all steps", (
         _HOST,
         _DEVICE,
         _STEP,
@@ -147,7 +147,7 @@ _TABLES = (
               lambda rows: divide_or_null(rows.time_ps, rows.window_ps)),
         _EVENT,
     ), derived=True),
-    TableSchema("gaps", "one of the longest pieces of time in which a device does not compute, with one cause", (
+    TableSchema("gaps", "one of the longest intervals without compute on a device, with one cause", (
         _HOST,
         _DEVICE,
         _STEP,
@@ -158,8 +158,8 @@ _TABLES = (
         _EVENT,
         String("thread", "thread or stream of that event; null: no event explains it",
                lambda rows: list(rows.thread)),
-        String("before_op", "what the device ran last before; null: nothing", lambda rows: list(rows.before_op)),
-        String("after_op", "what the device ran first after; null: nothing", lambda rows: list(rows.after_op)),
+        String("before_op", "last work of the device before the gap; null: none", lambda rows: list(rows.before_op)),
+        String("after_op", "first work of the device after the gap; null: none", lambda rows: list(rows.after_op)),
     ), derived=True),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
@@ -169,23 +169,24 @@ SCALARS = {
     "used_device_count": ScalarSpec(None, "number of these devices that ran anything"),
     "unused_device_count": ScalarSpec(None, "device_count - used_device_count: devices that ran nothing; "
                                       "they are in no table"),
-    "window_ps": ScalarSpec("ps", "time of all devices together, each from the first to the last of what devices of "
-                            "its host ran, of what the host did for them, and of the markers of steps", need=_RAN),
+    "window_ps": ScalarSpec("ps", "run time summed over devices: for each, from the first to the last device work, "
+                            "host work for devices or step marker of its host", need=_RAN),
     "busy_ps": ScalarSpec("ps", "window_ps - idle_ps", need=_RAN),
-    **{f"{kind}_ps": ScalarSpec("ps", f"time of all devices of kind {kind}", need=_RAN) for kind in KINDS},
+    **{f"{kind}_ps": ScalarSpec("ps", f"time of kind {kind}, summed over devices", need=_RAN) for kind in KINDS},
     "compute_share": ScalarSpec("share", f"compute_ps / {_KNOWN}", "compute share of known device time"),
     "idle_share": ScalarSpec("share", f"idle_ps / window_ps, both {_WITHOUT_LOST}", "idle share of known device time"),
     "largest_cause": ScalarSpec(None, "cause with the most time of all devices"),
-    "largest_cause_ps": ScalarSpec("ps", "time of all devices of that cause", "its time"),
+    "largest_cause_ps": ScalarSpec("ps", "time of this cause, summed over devices", "its time"),
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
     "largest_cause_meaning": ScalarSpec(None, "what that cause is", "it is"),
-    "between_steps_ps": ScalarSpec("ps", "time of all devices in no step: before the first, after the last, or "
-                                   "where step numbers jump", "outside of steps, summed over devices", need=_RAN),
+    "between_steps_ps": ScalarSpec("ps", "time outside of steps, summed over devices: before the first, after the "
+                                   "last, or where step numbers jump", "outside of steps, summed over "
+                                       "devices", need=_RAN),
 }  # fmt: skip
 OPENING = Opening(
     (
-        "Devices compute for {compute_share} of their time. The largest cause of the rest takes "
-        "{largest_cause_share}. {largest_cause_meaning}.",
+        "Devices compute for {compute_share} of their time. The largest other cause takes {largest_cause_share}. "
+        "{largest_cause_meaning}.",
         "Devices compute for {compute_share} of their time.",
     ),
     ("compute_share", "idle_share", "largest_cause", "largest_cause_share", "device_count", "between_steps_ps"),
@@ -295,7 +296,7 @@ def _compute_values(every: SessionBudget) -> dict[str, Known]:
     by_cause = sum_by(causes.cause, causes.time_ps, len(CAUSE_NAMES))[: len(GAP_CAUSES)].tolist()
     window = sum(by_kind)
     known_ps, most = window - by_cause[_LOST], max(range(len(GAP_CAUSES)), key=by_cause.__getitem__)
-    nothing = (None, every.why_unknown or "no device ran anything")
+    nothing = (None, every.why_unknown or "no device work is recorded")
     lost: Known = by_cause[most] if by_cause[most] else (None, "devices compute all the time" if window else nothing[1])
     if every.why_unknown and not window:
         return dict.fromkeys(SCALARS, nothing) | {"device_count": every.count}
@@ -318,14 +319,14 @@ def _compute_values(every: SessionBudget) -> dict[str, Known]:
 
 def _list_notices(every: SessionBudget) -> Iterator[Notice]:
     if not every.devices:
-        ran = "No device ran anything: no ops are recorded on devices, nor on threads of the host."
+        ran = "No device work is recorded: neither devices nor host threads have ops."
         yield Notice("info", NothingRan(ran))
     lost = sum_by(every.causes.cause, every.causes.time_ps, len(CAUSE_NAMES))[_LOST]
     if lost:
         yield Notice(
             "warning",
-            f"For {format_time(int(lost))} of idle time, summed over devices, records of launched work are lost: "
-            "whether devices idle then is unknown.",
+            f"For {format_time(int(lost))} of idle time, summed over devices, records of launched work are lost, so "
+            f"devices may have been busy.",
         )
     if every.devices and (unused := every.count - every.used):
         ran = count_noun(unused, "device of the capture ran nothing", "devices of the capture ran nothing")
@@ -334,13 +335,12 @@ def _list_notices(every: SessionBudget) -> Iterator[Notice]:
     if every.waiting_ps:
         yield Notice(
             "info",
-            f"For {format_time(every.waiting_ps)} of idle time, summed over devices, the host waits for its devices, "
-            "which record nothing: work may be missing from the capture.",
+            f"For {format_time(every.waiting_ps)} of idle time, summed over devices, the host waits for devices "
+            f"without records: work may be missing from the capture.",
         )
     if unexplained > every.waiting_ps:
         yield Notice(
             "info",
-            f"For {format_time(unexplained - every.waiting_ps)} of idle time, summed over devices, no "
-            "thread of the host "
-            "records anything. The tracer of Python and annotations would show what the program does then.",
+            f"For {format_time(unexplained - every.waiting_ps)} of idle time, summed over devices, no host thread "
+            f"has events. The Python tracer and annotations would show the program's activity at these times.",
         )

@@ -1,4 +1,4 @@
-"""How busy matrix units, vector units, loads and stores of devices were, by program and op.
+"""Utilization of matrix units, vector units, loads and stores of devices, by program and op.
 
 Samples come from lines of counters. How they are weighted: docs/analyses/hardware-units.md.
 """
@@ -67,7 +67,7 @@ def _make_columns(of: str) -> tuple[Column, ...]:
     no_value = "null: fills and spills, or no value is known"
     return (
         Text("unit", "name of the unit, such as MXU, Vector ALU or Vector Spills", _make_key_formula(-1)),
-        Picoseconds("known_ps", f"time of {of} for which a value of the unit is known; a value holds until the next",
+        Picoseconds("known_ps", f"time of {of} with known values of the unit; a value holds until the next",
                     lambda rows: [sums.known_ps for _, sums in rows.each]),
         Percent("mean_percent", f"mean of the unit's percentage over known_ps, weighted by time; {no_value}",
                 _make_percent_formula(compute_mean_percent)),
@@ -94,13 +94,14 @@ TABLES = {
         Text("device", "plane of the device", _make_key_formula(1)),
         *_make_columns("the device, from its first to the end of its last sample"),
     ), derived=True),
-    "programs": TableSchema("programs", "a program or kernel and a unit, on all devices, the largest busy_ps first", (
+    "programs": TableSchema("programs", "a program or kernel, paired with a unit, on all devices, largest busy_ps "
+                            "first", (
         Text("kind", "program: executions of a compiled program; range: instructions of a kernel",
              _make_key_formula(0)),
         Text("program", "name of the program, or of the range", _make_key_formula(1)),
         *_make_columns("the program"),
     ), derived=True),
-    "ops": TableSchema("ops", "an op that encloses no others and a unit, on all devices, the largest busy_ps first", (
+    "ops": TableSchema("ops", "an op without nested ops, paired with a unit, on all devices, largest busy_ps first", (
         Text("program", "program in whose execution the op started; null: none ran",
              lambda rows: [key[0] or None for key, _ in rows.each]),
         Text("op", "name of the op", _make_key_formula(1)),
@@ -116,7 +117,8 @@ TABLES = {
               lambda rows: rows.number < 0),
         Count("value", "value of the counter; null: above 63 bits, or not an integer",
               null=lambda rows: rows.value < 0),
-        Number("real_value", "value of a counter that is not an integer, such as a percentage; null: it is one",
+        Number("real_value", "value of the counter if it is not an integer, such as a percentage; null: the value is "
+               "an integer",
                lambda rows: rows.real, lambda rows: np.isnan(rows.real)),
         Text("description", "what it counts; null: not recorded", _make_text_formula("description")),
         Text("sets", "sets of counters that it belongs to; null: not recorded", _make_text_formula("group")),
@@ -124,7 +126,7 @@ TABLES = {
 }  # fmt: skip
 SCALARS = {
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "sampled_device_count": ScalarSpec(None, "planes of devices with samples of units, also those of SparseCores"),
+    "sampled_device_count": ScalarSpec(None, "device planes with samples of units, including SparseCores"),
     "sample_count": ScalarSpec(None, "samples with a known value"),
     "busiest_unit": ScalarSpec(None, "unit with the largest mean percentage over all devices"),
     "busiest_percent": ScalarSpec("%", "mean percentage of that unit over all devices, weighted by time"),

@@ -132,9 +132,9 @@ TABLES = {
             op.SOURCE,
             op.Words("source_stack", "calls that lead to the source line, one per line; null: unknown",
                      op.make_text_formula("source_stack")),
-            Flag("is_rematerialized", "whether the op computes again what was computed before, to save memory"),
-            Flag("is_outside_compilation", "whether the op serves work that runs on the host because it was not "
-                 "compiled"),
+            Flag("is_rematerialized", "whether the op recomputes an earlier result to save memory (rematerialization)"),
+            Flag("is_outside_compilation", "whether the op is for outside compilation: work that runs on the host "
+                 "because it was not compiled"),
             op.IS_EAGER,
             op.Words("replica_groups", "groups of devices of a collective op, as its text lists them; null: it lists "
                      "none", lambda rows: parse_replica_groups(rows.table.long_name)),
@@ -145,27 +145,27 @@ TABLES = {
             *_SHAPE,
             op.CORES,
             op.ENERGY,
-            op.Words("deduplicated_name", "instruction that this one is a copy of, as recorded; null: it is "
-                     "not a copy", op.make_text_formula("deduplicated_name")),
+            op.Words("deduplicated_name", "original instruction of a copy, as recorded; null: the instruction is not "
+                     "a copy", op.make_text_formula("deduplicated_name")),
             op.EXPRESSION,
         ), derived=True),
         TableSchema("categories", "a category of ops, largest self time first", (
             Text("category", "category of the instructions", attrgetter("keys")),
             *_GROUPED,
-            Picoseconds("rematerialized_ps", "self time of ops that compute again what was computed before",
+            Picoseconds("rematerialized_ps", "self time of ops that recompute earlier results (rematerialization)",
                         lambda groups: groups.self_ps(is_rematerialized(groups.table))),
         ), derived=True),
         TableSchema("programs", "a program, largest self time first", (
             replace(op.PROGRAM_ID, of=lambda groups: op.mask_unknown_programs(take_key(0)(groups))),
             replace(op.PROGRAM, of=take_key(1)), *_GROUPED,
         ), derived=True),
-        TableSchema("rematerialization", "all ops that compute again what was computed before, or all other ops", (
-            Flag("is_rematerialized", "whether the ops compute again what was computed before, to save memory",
+        TableSchema("rematerialization", "all ops that recompute earlier results, or all other ops", (
+            Flag("is_rematerialized", "whether the ops recompute earlier results to save memory (rematerialization)",
                  attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
-        TableSchema("outside_compilation", "all ops that serve work that was not compiled, or all other ops", (
-            Flag("is_outside_compilation", "whether the ops serve work that runs on the host because it was not "
-                 "compiled", attrgetter("keys")), *GROUP_TIMES,
+        TableSchema("outside_compilation", "all ops for outside compilation, or all other ops", (
+            Flag("is_outside_compilation", "whether the ops are for outside compilation: work that runs on the host "
+                 "because it was not compiled", attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
         TableSchema("replica_groups", "a category of collective ops, and the groups of devices among which they run, "
                     "largest self time first", (
@@ -176,7 +176,7 @@ TABLES = {
             *GROUP_TIMES,
             GROUP_BYTES,
         ), derived=True),
-        TableSchema("attribution", "a way by which the op of events was identified, or a reason why it was not", (
+        TableSchema("attribution", "a method that identified the ops of events, or a reason why they are unknown", (
             Flag("is_attributed", "whether the op of the events is known", take_key(0)),
             Text("how", "how the op was identified, or why not; the event itself if the event names its op",
                  take_key(1)),
@@ -222,19 +222,19 @@ TABLES = {
 }  # fmt: skip
 _OBSERVED = Need("device_total_ps", NothingRan("no op of a device is recorded"))
 SCALARS = {
-    "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
-                                  "whichever is longer", need=_OBSERVED),
+    "device_total_ps": ScalarSpec("ps", "observed time, summed over devices: op time or span, whichever is "
+                                  "longer", need=_OBSERVED),
     "device_op_ps": ScalarSpec("ps", "self time of ops", need=_OBSERVED),
     "device_idle_ps": ScalarSpec("ps", "part of device_total_ps in which no op ran", need=_OBSERVED),
     "op_count": ScalarSpec(None, "number of ops; equal names in two programs are two ops", need=_OBSERVED),
     "program_count": ScalarSpec(None, "number of programs that ran", need=_OBSERVED),
-    "unknown_work_share": ScalarSpec("share", "share of device_op_ps of ops with neither known flops nor known bytes",
+    "unknown_work_share": ScalarSpec("share", "share of device_op_ps in ops with neither known flops nor known bytes",
                                      "share of op time with unknown work"),
-    "unattributed_share": ScalarSpec("share", "share of device_op_ps of events whose op is unknown"),
-    "rematerialized_share": ScalarSpec("share", "share of device_op_ps of ops that compute again what was computed "
-                                       "before"),
-    "outside_compilation_share": ScalarSpec("share", "share of device_op_ps of ops that serve work that was not "
-                                            "compiled"),
+    "unattributed_share": ScalarSpec("share", "share of device_op_ps in events whose op is unknown"),
+    "rematerialized_share": ScalarSpec("share", "share of device_op_ps in ops that recompute earlier results "
+                                       "(rematerialization)"),
+    "outside_compilation_share": ScalarSpec("share", "share of device_op_ps in ops for outside compilation (work "
+                                            "that was not compiled)"),
     "padding_share": ScalarSpec("share", "share of padding in the bytes of all arrays that ops read and write, over "
                                 "all occurrences", "padding share of the bytes of arrays"),
 }  # fmt: skip
@@ -415,5 +415,5 @@ def _compute_figures(devices: SessionOps, rows: OpRows) -> dict[str, Known]:
         "unattributed_share": share(np.array([bool(reason) for reason in table.unattributed], bool)),
         "rematerialized_share": share(rows.is_rematerialized),
         "outside_compilation_share": share(rows.is_outside_compilation),
-        "padding_share": 1 - plain / padded if padded else (None, "the texts of ops show no arrays"),
+        "padding_share": 1 - plain / padded if padded else (None, "op texts show no arrays"),
     }

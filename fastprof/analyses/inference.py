@@ -1,4 +1,4 @@
-"""Requests and batches of a model server: latency by percentile, and what it is made of.
+"""Requests and batches of a model server: latency by percentile and by part.
 
 Requests are groups of events on the host's threads that a server's request began; formulas: docs/analyses/inference.md.
 """
@@ -63,7 +63,7 @@ BATCH_ORDERS = (LATENCY, "delay", "padding", "padded_size", "efficiency")
 
 
 def _make_order(rows: str, orders: tuple[str, ...]) -> Any:
-    metadata = {"help": f"the order by which XProf's page samples {rows}", "choices": orders, "alone": True}
+    metadata = {"help": f"order in which XProf's page samples {rows}", "choices": orders, "alone": True}
     return field(default=LATENCY, metadata=metadata)
 
 
@@ -79,7 +79,7 @@ _REQUESTS = Need("request_count", "no request is recorded")
 SCALARS = {
     "request_count": ScalarSpec(None, "number of requests of all models and hosts", need=_REQUESTS),
     "batch_count": ScalarSpec(None, "number of batches of all models and hosts", need=_REQUESTS),
-    "model_count": ScalarSpec(None, "number of models that requests name", need=_REQUESTS),
+    "model_count": ScalarSpec(None, "number of models named in requests", need=_REQUESTS),
     "requests_per_second": ScalarSpec(None, "requests / time from the first start to the last end, in seconds"),
     "mean_latency_ps": ScalarSpec("ps", "mean latency of a request, rounded down"),
     **{
@@ -104,7 +104,7 @@ SECTIONS = (
     Section("Latency", scalars=tuple(SCALARS)),
     Section("Models", "models", ("model", "request_count", "requests_per_second", "mean_ps", "p50_ps", "p99_ps",
             "batch_count"), rows=20, shown=has_rows("models")),
-    Section("What latency is made of", "breakdown", ("model", "part", "mean_ps", "p50_ps", "p99_ps", "latency_share"),
+    Section("Parts of latency", "breakdown", ("model", "part", "mean_ps", "p50_ps", "p99_ps", "latency_share"),
             "latency_share", 36, nonzero="mean_ps", shown=has_rows("breakdown")),
     Section("Latency by percentile", "latency", shown=has_rows("latency")),
     Section("Longest requests", "requests", ("host", "model", "request_id", "start_ps", "latency_ps",
@@ -158,6 +158,6 @@ def run(kept: Sequence[InferenceHostState], params: Params, after: Mapping[str, 
 
 def _explain_none(kept: Sequence[InferenceHostState]) -> str:
     if any(host.vetoed for host in kept):
-        return "events of TensorFlow loops keep the events of this capture from being grouped by request"
+        return "events of TensorFlow loops prevent grouping the events of this capture by request"
     kinds = ", ".join(name for names in REQUESTS for name in names)
-    return f"no events on the threads of a host are in a group that begins with one of {kinds}, or a root of level -1"
+    return f"no serving requests (looked for event groups that start with {kinds}, or with a root of level -1)"

@@ -195,7 +195,7 @@ SCALARS = {
     "compute_percent": ScalarSpec("%", "time that devices compute, in percent of step time; on TPUs the rest without "
                                   "input, output, copies and idle time, collectives included",
                                   "compute share of step time", need=_COMPUTE),
-    "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that the categories of breakdown divide: mean over "
+    "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that breakdown divides into categories: mean over "
                                           "hosts; on TPUs the time of the fastest core, or the sum of the categories "
                                           "if that is larger", "step time (TPUs: of the fastest core)"),
     "idle_percent": ScalarSpec("%", "time without input, copies, compute and collectives, in percent of step time; on "
@@ -238,8 +238,8 @@ SECTIONS = (
 )  # fmt: skip
 
 _STAGES: Final = (
-    "tf-data shows which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
-    "times of input ops here are those of threads, which run side by side."
+    "tf-data shows the slow stage of the tf.data pipeline. It counts call time once, while the times of input ops "
+    "here are summed over parallel threads."
 )
 
 
@@ -450,13 +450,13 @@ def _list_notices(
 ) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == step_advice.UNDECIDED:
-        return (Notice("warning", f"How long steps wait for input is not known: {why}"), *_note_stages(ops))
+        return (Notice("warning", f"The wait of steps for input is unknown: {why}"), *_note_stages(ops))
     notices = []
     if verdict.input.classification in (step_advice.HOST, step_advice.BOTH):
         words = (verdict.input.plain_statement, _advise_next_step(pipeline, framework, loader, loading))
         notices += [Notice("recommendation", text) for text in words]
     if len(ops) and pipeline.time.total_ps() == 0:
-        notices.append(Notice("info", "The input ops that were seen took no time."))
+        notices.append(Notice("info", "The recorded input ops took no time."))
     return (*notices, *_note_stages(ops))
 
 
@@ -480,4 +480,4 @@ def _advise_next_step(pipeline: InputPipeline, framework: str, loader: LoaderTim
     largest = max(range(len(parts)), key=lambda at: parts[at])
     kind, advice = KINDS[largest][0], _list_advice(pipeline.ops, framework)[largest]
     percent = 100.0 * parts[largest] / sum(parts)
-    return f"On the host, {percent:.1f} % of the time for input goes to {kind}: {advice}."
+    return f"On the host, {percent:.1f} % of input time is {kind}: {advice}."

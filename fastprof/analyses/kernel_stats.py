@@ -92,12 +92,12 @@ class Params:
 
 
 _NO_VENDOR = (
-    "the capture does not say who made the device (device_vendor), and nothing else shows it, so which kernels run on "
-    "its matrix units is not known"
+    "the capture does not record the device vendor (device_vendor), and nothing else shows it, so the use of matrix "
+    "units is unknown"
 )
 
 
-_NO_NAME = "names of kernels do not show whether they run on matrix units"
+_NO_NAME = "kernel names do not show whether kernels run on matrix units"
 
 
 def _make_row_formula(of: Callable[[KernelRow], Any]) -> Formula:
@@ -115,7 +115,7 @@ def _make_op_formula(of: Callable[[str, list[KernelRow], int], Any]) -> Formula:
 
 _NULL = "null: not recorded, or larger than on any GPU"
 _SHARE = "total_ps / total_ps of all kernels; null: the kernels took no time"
-_UNRECORDED = "null: not recorded, as by all profilers but PyTorch's"
+_UNRECORDED = "null: not recorded; only PyTorch's profiler records it"
 _Percent, _Ratio = Kind(pa.float64(), "%"), Kind(pa.float64())
 _Name = Kind(pa.string())
 TABLES = {
@@ -132,16 +132,16 @@ TABLES = {
                     _make_row_formula(lambda row: row.ps[1] // row.ps[0])),
         Picoseconds("min_ps", "duration of the shortest occurrence", _make_row_formula(lambda row: row.ps[2])),
         Picoseconds("max_ps", "duration of the longest occurrence", _make_row_formula(lambda row: row.ps[3])),
-        Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: who "
-             "made the GPU or the kernel's name is not recorded, or kernels of this name do either",
+        Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: "
+             "the GPU vendor or the kernel's name is not recorded, or the name is ambiguous",
              _make_row_formula(lambda row: row.uses)),
         Flag("could_use_tensor_cores", "whether the kernel could run on Tensor Cores: its op is a matrix product, a "
              "convolution, or another op whose kernel uses them, and it does more than transpose or copy",
              _make_row_formula(lambda row: row.could)),
-        Text("precision", "type of the numbers that the kernel computes with, such as bf16, by its name or else by "
-             "what its instruction reads; null: neither shows it", _make_row_formula(lambda row: row.precision)),
-        Text("kind", "elementwise: it computes element by element and was launched op by op; reduction: it reduces "
-             "so; null: another kernel, or unknown", _make_row_formula(lambda row: KINDS[row.kind])),
+        Text("precision", "number type of the kernel's arithmetic, such as bf16, by its name or else by the inputs "
+             "of its instruction; null: neither shows it", _make_row_formula(lambda row: row.precision)),
+        Text("kind", "elementwise: an element-by-element kernel, launched op by op; reduction: a reducing kernel, "
+             "launched op by op; null: another kernel, or unknown", _make_row_formula(lambda row: KINDS[row.kind])),
         Picoseconds("fusible_ps", "upper bound of the part of total_ps that fusing elementwise kernels with neighbours "
                     "on their stream may save; null: neither op nor program of the kernel is known",
                     _make_row_formula(lambda row: None if row.kind == UNKNOWN else row.fusible)),
@@ -164,9 +164,9 @@ TABLES = {
         _Percent("occupancy_percent", "warps that fit on a multiprocessor / warps that it can hold, in the first "
                  "occurrence; in PyTorch's traces the estimate of the profiler, lower if the grid does not fill the "
                  f"GPU; {_NULL}", _make_launch_formula(lambda launch: launch.occupancy)),
-        _Ratio("blocks_per_sm", f"blocks / multiprocessors of the device, of the first occurrence; {_UNRECORDED}",
+        _Ratio("blocks_per_sm", f"blocks / multiprocessors of the device, in the first occurrence; {_UNRECORDED}",
                _make_launch_formula(lambda launch: launch.blocks_per_sm)),
-        _Ratio("warps_per_sm", f"warps of the grid / multiprocessors, of the first occurrence; {_UNRECORDED}",
+        _Ratio("warps_per_sm", f"warps of the grid / multiprocessors, in the first occurrence; {_UNRECORDED}",
                _make_launch_formula(lambda launch: launch.warps_per_sm)),
         Column("device_count", pa.int32(), "GPUs of the host that ran the kernel",
                of=_make_row_formula(lambda row: row.devices)),
@@ -174,7 +174,7 @@ TABLES = {
     "ops": TableSchema("ops", "a framework op, with the kernels that it launched on all hosts, longest total first", (
         _Name("op_name", "framework op; null: the row is of kernels whose op is unknown",
               _make_op_formula(lambda op, _rows, _ps: op or None)),
-        Count("kernel_count", "number of its kernels with different names",
+        Count("kernel_count", "number of different kernel names",
               _make_op_formula(lambda _op, rows, _ps: len({row.kernel.name for row in rows}))),
         Count("occurrences", "number of times that its kernels ran; op_stats counts calls of ops",
               _make_op_formula(lambda _op, rows, _ps: sum(row.ps[0] for row in rows))),
@@ -189,7 +189,7 @@ TABLES = {
 SCALARS = {
     "kernel_count": ScalarSpec(None, "number of rows of the table kernels"),
     "occurrences": ScalarSpec(None, "number of executions of kernels"),
-    "total_ps": ScalarSpec("ps", "time of all kernels, of all GPUs together"),
+    "total_ps": ScalarSpec("ps", "time of all kernels, summed over GPUs"),
     "tensor_core_ps": ScalarSpec(
         "ps", "time of the kernels that use Tensor Cores (AMD: Matrix Cores)", "on matrix units"
     ),
@@ -204,14 +204,14 @@ SCALARS = {
     "longest_kernel_share": ScalarSpec(
         "share", "time of kernels of that name / total_ps", "longest kernel's share of kernel time"
     ),
-    "longest_op": ScalarSpec(None, "op whose kernels take the most time, of those that are known"),
+    "longest_op": ScalarSpec(None, "known op whose kernels take the most time"),
     "longest_op_share": ScalarSpec("share", "time of its kernels / total_ps", "longest op's share of kernel time"),
 }
-_NO_OPS = "the ops of kernels are not known"
+_NO_OPS = "the ops of kernels are unknown"
 OPENING = Opening(
     (
-        "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels; of ops, {longest_op} takes most, "
-        "{longest_op_share}.",
+        "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels; the longest op is {longest_op}, "
+        "with {longest_op_share}.",
         "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels.",
     ),
     (
@@ -497,7 +497,7 @@ def _list_notices(kept: Sequence[HostKernels], rows: Sequence[KernelRow], total:
         yield Notice(
             "warning",
             f"Registers, shared memory or dimensions of {wrong:,} of {len(rows):,} kernels are more than any GPU has: "
-            "the profiler wrote memory that it had not set. They are left out.",
+            "the profiler wrote memory that it had not set. These figures are left out.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
+"""Memory by allocator: peaks, live allocations, fragmentation, lifetimes, growth over steps.
 
 Allocators of accelerators write an event for each allocation and free, with what they say of themselves afterwards. All
 of them are kept. Definitions: docs/analyses/memory-profile.md.
@@ -79,7 +79,7 @@ class Params:
     request: int | None = field(
         default=None,
         metadata={
-            "help": "also report when a request of this size would have fitted, in bytes or as 2GiB: a "
+            "help": "also report when a request of this size would fit, in bytes or as 2GiB: a "
             "failed allocation writes no event, but its error message has the size",
             "type": "bytes",
             "alone": True,
@@ -97,8 +97,8 @@ class Params:
 
 
 _SOME_STEPS = (
-    "Only some steps are selected. What happens during them is reported, on all threads; what was allocated before "
-    "them or is freed after them is known all the same."
+    "Only some steps are selected. Their activity on all threads is reported, including memory that was allocated "
+    "earlier or freed later."
 )
 _OF_LARGEST = "of the allocator with the largest peak"
 _RECORDED = Need("snapshot_count", "no allocation or free is recorded")
@@ -108,8 +108,8 @@ SCALARS = {
     "peak_host": ScalarSpec(None, "host of the allocator with the largest peak"),
     "peak_ps": ScalarSpec("ps", "time of the largest peak, from the start of the host's capture", "time of the peak"),
     "peak_step": ScalarSpec(None, "step at the time of the largest peak", "step of the peak"),
-    "capacity_bytes": ScalarSpec("bytes", "memory that the allocator with the largest peak may use: in use and free at "
-                                 "the peak; of PyTorch's all memory of the device"),
+    "capacity_bytes": ScalarSpec("bytes", "memory that the allocator with the largest peak may use: in use and free "
+                                 "at the peak; for PyTorch's allocator, all memory of the device"),
     "peak_share": ScalarSpec("share", "peak_bytes / capacity_bytes", "peak share of capacity"),
     "lifetime_peak_bytes": ScalarSpec("bytes", "most memory in use since the process began, as the allocator counts it "
                                       f"(on TPUs the heap alone), {_OF_LARGEST}", "lifetime peak"),
@@ -168,10 +168,10 @@ SECTIONS = (
             "fragmentation_at_peak"), rows=16, shown=has_rows("allocators"), parts=("reserved_at_peak_bytes",)),
     Section("When the request fits", "request", ("allocator", "fits", "start_ps", "duration_ps", "most_free_bytes",
             "largest_free_least_bytes", "largest_free_most_bytes"), rows=12, shown=has_rows("request")),
-    Section("Alive at the peak, ops of like names together", "active_groups", ("allocator", "total_bytes",
+    Section("Alive at the peak, similar op names merged", "active_groups", ("allocator", "total_bytes",
             "wasted_bytes", "share", "source", "op_names"), rows=15, shown=has_rows("active_groups")),
     Section("Alive at the peak", "active", _ALIVE, rows=15, shown=has_rows("active")),
-    Section("Alive at the time asked for", "at", _ALIVE, rows=15, shown=has_rows("at")),
+    Section("Alive at the requested time", "at", _ALIVE, rows=15, shown=has_rows("at")),
     Section("Growth from step to step", "growth", ("allocator", "op_name", "growth_bytes", "growth_per_step_bytes",
             "steps_grown", "step_count", "grows_steadily"), shown=has_rows("growth")),
     Section("Fragmentation, with the largest free chunk at the most", "fragmentation", ("allocator", "moment",
@@ -280,7 +280,7 @@ def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[
         values[name] = missing if row[column] is None else row[column]
     share = row["peak_bytes"] / row["capacity_bytes"] if row["peak_bytes"] and row["capacity_bytes"] else None
     fits = share is not None and 0 <= share <= 1
-    values["peak_share"] = share if fits else (None, "what the allocator may use is not known")
+    values["peak_share"] = share if fits else (None, "the memory limit of the allocator is unknown")
     return values
 
 
@@ -289,7 +289,7 @@ def _explain_no_step(host: HostMemoryState, time_ps: int) -> str:
     steps = host.about.steps
     if not len(steps):
         instead = "; --steps-from modules makes executions of programs steps" if host.module_count else ""
-        return f"the host has no steps that are known{instead}"
+        return f"the host has no known steps{instead}"
     if time_ps < steps.start_ps[0]:
         return "the peak was before the first step"
     return f"the peak was {'after the last step' if time_ps >= steps.end_ps.max() else 'between steps'}"

@@ -1,4 +1,4 @@
-"""Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.
+"""Memory of compiled programs: the peak, the buffers alive at it, padding, lifetimes, allocations.
 
 The compiler plans the memory of a program before it runs: which buffers there are, where they lie and how long they
 live. The capture carries that plan with the program (HLO). Definitions: docs/analyses/memory-viewer.md.
@@ -60,7 +60,7 @@ OF_ALL_THREADS = OF_PROGRAMS = True
 READS = Needs(planes=hlo.PLANES, metadata_stats=hlo.METADATA_STATS)
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No programs: the capture carries no compiled programs.", programs=True)
-NOT_OF_TORCH = f"{NO_PROGRAMS_OF_TORCH} The report memory_profile shows what its allocators hold."
+NOT_OF_TORCH = f"{NO_PROGRAMS_OF_TORCH} The report memory_profile shows the memory of its allocators."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,8 @@ class Params:
     memory_space: str | int = field(
         default="0",
         metadata={
-            "help": "the memory space to show: a number, also in the form S(5), or device, hbm, vmem, sflag, cmem, "
+            "help": "the memory space to show: a number, optionally in the form S(5), or device, hbm, vmem, sflag, "
+            "cmem, "
             "smem, host, sparsecore",
             "metavar": "SPACE",
             "type": "name",
@@ -93,7 +94,7 @@ SCALARS = {
     "peak_bytes": ScalarSpec("bytes", "most memory in use at once: what lives throughout, plus the peak of the heap",
                              "peak"),
     "peak_instruction": ScalarSpec(None, f"instruction at which the heap is fullest; {_TRACED}", "peak at"),
-    "peak_point": ScalarSpec(None, f"number of the heap event that makes the peak, from 0; {_TRACED}"),
+    "peak_point": ScalarSpec(None, f"number of the heap event that reaches the peak, from 0; {_TRACED}"),
     "unpadded_peak_bytes": ScalarSpec("bytes", "peak_bytes without padding", "peak without padding"),
     "padding_bytes": ScalarSpec("bytes", "peak_bytes - unpadded_peak_bytes", "padding at the peak"),
     "padding_share": ScalarSpec("share", "padding_bytes / peak_bytes", "padding share"),
@@ -163,9 +164,9 @@ SECTIONS = (
     *(Section("Memory", scalars=("module", space, *_SHOWN), shown=_has_memory(named=named))
       for space, named in _SPACES),
     Section("Program", scalars=("module", "memory_space"), shown=_has_no_figures),
-    Section("Scoped VMEM, beside the allocations", scalars=("scoped_vmem_bytes", "scoped_vmem_instruction"),
+    Section("Scoped VMEM, in addition to the allocations", scalars=("scoped_vmem_bytes", "scoped_vmem_instruction"),
             shown=is_known("scoped_vmem_bytes")),
-    Section("Alive at the peak, ops of like names together", "peak_by_op", ("category", "op", "bytes", "share",
+    Section("Alive at the peak, similar op names merged", "peak_by_op", ("category", "op", "bytes", "share",
             "buffer_count", "padding_bytes", "source"), "share", 12, shown=has_rows("peak_by_op")),
     Section("Alive at the peak, largest first", "buffers_at_peak", ("buffer", "category", "bytes", "share",
             "padding_bytes", "shape", "op_name", "source"), "share", 15, shown=has_rows("buffers_at_peak")),
@@ -334,8 +335,8 @@ def _build_tables(shown: ShownProgram) -> dict[str, pa.Table]:
 
 
 _NO_PROGRAMS = "the capture carries no compiled programs"
-_NO_HARDWARE = "the hardware, which names memory spaces, is unknown: files of programs alone do not record it"
-_CONTRADICTION = "the plan contradicts itself: more is in use at the peak than is allocated"
+_NO_HARDWARE = "the hardware is unknown, so memory spaces have no names: program files do not record it"
+_CONTRADICTION = "the memory plan is contradictory: more is in use at the peak than is allocated"
 
 
 def _compute_figures(shown: ShownProgram | None, kept: Sequence[HostPrograms]) -> dict[str, Known]:

@@ -1,4 +1,4 @@
-"""Device time by program, category or name scope, how well it was used, and what fusions are made of.
+"""Device time by program, category or name scope, its utilization, and the contents of fusions.
 
 Ops are those of all devices together: docs/device-ops.md says which op an event belongs to. Formulas:
 docs/analyses/op-profile.md.
@@ -83,10 +83,9 @@ SCALARS = {
                                        "work count 0", "of peak arithmetic"),
     "hbm_peak_percent": ScalarSpec("%", "100 * bytes to and from HBM / device_total_ps / bandwidth of a core; ops of "
                                    "unknown work count 0", "of peak HBM bandwidth"),
-    "lost_ps": ScalarSpec("ps", "time that could be saved: op_ps minus the time of ops at the roofline, of ops for "
-                            "which this is known"),
-    "work_known_share": ScalarSpec("share", "part of op_ps that is of ops with known flops and bytes"),
-    "unattributed_share": ScalarSpec("share", "part of op_ps that is of kernels and copies of unknown ops"),
+    "lost_ps": ScalarSpec("ps", "time that could be saved: op_ps minus roofline time, over ops with a known roofline"),
+    "work_known_share": ScalarSpec("share", "part of op_ps in ops with known flops and bytes"),
+    "unattributed_share": ScalarSpec("share", "part of op_ps in kernels and copies of unknown ops"),
     "program_count": ScalarSpec(None, "number of programs that ran", need=OBSERVED),
     "op_count": ScalarSpec(None, "number of different ops that ran", need=OBSERVED),
 }  # fmt: skip
@@ -124,7 +123,7 @@ _SCOPE_COLUMNS = ("self_ps", "busy_share", "lost_ps", "compute_peak_percent", "h
 
 
 def _make_scope_section(*, layers: bool, passes: bool) -> Section:
-    title = "Layers of the model, those alike together" if layers else "Scopes of the model"
+    title = "Layers of the model, similar layers merged" if layers else "Scopes of the model"
     columns = ("name", *(("instances",) if layers else ()), *(_PASS_COLUMNS if passes else _SCOPE_COLUMNS))
     shown = _has_scopes(layers=layers, passes=passes)
     table = "layers" if layers else "scopes"
@@ -145,7 +144,7 @@ OPENING = Opening(
 
 SECTIONS = (
     Section("Device time", scalars=tuple(SCALARS), shown=is_known("device_total_ps")),
-    Section("Where it goes", "tree", _NODE_COLUMNS, "share", MOST_SHOWN, shown=has_rows("tree"), depth="depth",
+    Section("Device time by node", "tree", _NODE_COLUMNS, "share", MOST_SHOWN, shown=has_rows("tree"), depth="depth",
             only=is_largest),
     *(_make_scope_section(layers=layers, passes=passes) for layers in (True, False) for passes in (True, False)),
     Section("Devices", "devices", ("device", "total_ps", "busy_ps", "busy_share", "compute_peak_percent"), "busy_share",
@@ -272,7 +271,7 @@ def _compute_values(session: SessionOps, tree: OpTree) -> dict[str, Known]:
     figures = _sum_all_ops(ops, session.peaks)
     unattributed = sum(own for own, why in zip(table.self_ps.tolist(), table.unattributed, strict=True) if why)
     no_time = (None, "no op took any time")
-    peaks = (None, "the peak of the device, or the work of all of its ops, is not known")
+    peaks = (None, "the device peak, or the work of all ops, is unknown")
 
     def percent(column: str) -> Known:
         share = float(figures.utilization(column)[0])

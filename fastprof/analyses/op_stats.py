@@ -1,4 +1,4 @@
-"""Where time goes by op, on the host and on devices, most expensive first.
+"""Time by op, on hosts and devices, most expensive first.
 
 Ops of host threads are read from the names of events (fastprof.derive.ops.host_ops); ops of devices are the compiled
 instructions that ran, by themselves and by framework op. Formulas: docs/analyses/op-stats.md.
@@ -112,7 +112,7 @@ def _make_launch_formula(name: str) -> Formula:
 
 _NO_DEVICE_OP = NothingRan("no op of a device is recorded")
 _NO_HOST_OP = "no op of a host thread is recorded"
-_NO_GPU = "null: the row is idle time, the ops are not PyTorch's, or nothing is recorded that they launched on GPUs"
+_NO_GPU = "null: the row is idle time, the ops are not PyTorch's, or no GPU work that they launched is recorded"
 
 _RANK = Count("rank", "place by self_ps among the ops of the same side (Device or Host), from 1", op.number_rows)
 _SIDE = Text("host_or_device", "side on which the op ran: Device or Host; shares are of the time of this side",
@@ -123,7 +123,7 @@ _TIMES = (
     Share("cumulative_busy_share", "sum of busy_share of this row and all rows above; null: busy_share is null",
           lambda rows: mask_unknown(rows.ranked.cumulative_busy_share)),
 )  # fmt: skip
-_NO_WORK = "null: the op ran on a host, or is a call of a library or an op of PyTorch whose work is not known"
+_NO_WORK = "null: the op ran on a host, or is a call of a library or an op of PyTorch whose work is unknown"
 _NO_FLOPS = f"{_NO_WORK}, or the trace leaves its flops out"
 _WORK = (
     op.Flops("flops", f"floating point operations that the device did; {_NO_FLOPS}", attrgetter("table.flops"),
@@ -141,11 +141,11 @@ _WORK = (
     Number("flops_per_byte", f"flops / accessed_bytes; {_NO_FLOPS}, or no bytes are known",
            lambda rows: mask_unknown(np.where(rows.no_flops | rows.no_bytes | (rows.table.bytes_accessed == 0), np.nan,
                                        rows.rates.intensity))),
-    Text("bound_by", "resource that the op used nearest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
+    Text("bound_by", "resource that the op used closest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
          f"a direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _list_bounds),
 )  # fmt: skip
-_TYPE = Text("type", "type of the op; IDLE for time without any op; for a device op whose framework op records no "
-             "type, its category, or Unknown", attrgetter("table.category"))  # fmt: skip
+_TYPE = Text("type", "type of the op; IDLE for time without ops; the category, or Unknown, for a device op without a "
+             "recorded type", attrgetter("table.category"))  # fmt: skip
 _OP_NAME = op.Words("name", "name of the op, or of the instruction if the framework op of a device op is unknown",
                     op.NAME.of)  # fmt: skip
 _HOST = Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.table))
@@ -197,9 +197,9 @@ TABLES = {
             *_TIMES,
             Picoseconds("min_ps", "duration of the shortest occurrence", op.MIN.of),
             op.IS_EAGER,
-            Picoseconds("device_self_ps", f"time of what GPUs ran because the op launched it; {_NO_GPU}",
+            Picoseconds("device_self_ps", f"GPU time of work that the op launched; {_NO_GPU}",
                         _make_launch_formula("own_ps")),
-            Picoseconds("device_total_ps", "time of what GPUs ran because the op, or one that it calls, launched it; "
+            Picoseconds("device_total_ps", "GPU time of work that the op, or an op that it calls, launched; "
                         f"{_NO_GPU}", _make_launch_formula("total_ps")),
         ), derived=True),
         TableSchema("hosts", "a host", (
@@ -213,7 +213,8 @@ TABLES = {
             ),
             Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0",
                   _make_share_formula("threads")),
-            Count("device_count", "its part of the figure device_count of the analysis overview",
+            Count("device_count", "number of its devices, as counted in the figure device_count of the analysis "
+                  "overview",
                   lambda rows: run_environment.count_by_host([row.present for row in rows])),
             *resting_on(
                 Need("device_total_ps", _NO_DEVICE_OP),
@@ -232,9 +233,9 @@ TABLES = {
         TableSchema("ops_by_host", "a framework op on the devices or threads of one host", (
             _HOST, _RANK, _SIDE, _TYPE, _OP_NAME, *_TIMES,
         ), derived=True),
-        TableSchema("tf_functions", "a traced function of the program, and a way in which its calls were executed", (
+        TableSchema("tf_functions", "a traced function of the program, and an execution mode of its calls", (
             op.Words("name", "name of the function", lambda rows: [function.name for function, _ in rows]),
-            Text("mode", "way its calls were executed: eager, concrete, traced (for this call), not_traced, or invalid",
+            Text("mode", "execution mode of its calls: eager, concrete, traced (for this call), not_traced, or invalid",
                  lambda rows: [mode for _, mode in rows]),
             Count("calls", "number of calls in this mode",
                   lambda rows: [function.count[mode] for function, mode in rows]),
@@ -252,14 +253,14 @@ TABLES = {
 _ON_DEVICES = Need("device_total_ps", _NO_DEVICE_OP)
 _ON_HOSTS = Need("host_total_ps", _NO_HOST_OP)
 SCALARS = {
-    "device_total_ps": ScalarSpec("ps", "time observed on devices: sum over them of the time of ops or the span, "
-                                  "whichever is longer", need=_ON_DEVICES),
+    "device_total_ps": ScalarSpec("ps", "observed time, summed over devices: op time or span, whichever is "
+                                  "longer", need=_ON_DEVICES),
     "device_op_ps": ScalarSpec("ps", "self time of device ops", need=_ON_DEVICES),
     "device_overlapped_ps": ScalarSpec("ps", "part of device_op_ps that overlapped other ops of the same device",
                                        need=_ON_DEVICES),
     "device_idle_ps": ScalarSpec("ps", "device_total_ps - time in which any op ran on the device", need=_ON_DEVICES),
-    "host_total_ps": ScalarSpec("ps", "time observed on threads: sum over them of the time of ops or the span, "
-                                "whichever is longer", need=_ON_HOSTS),
+    "host_total_ps": ScalarSpec("ps", "observed time, summed over threads: op time or span, whichever is "
+                                "longer", need=_ON_HOSTS),
     "host_op_ps": ScalarSpec("ps", "self time of host ops", need=_ON_HOSTS),
     "host_idle_ps": ScalarSpec("ps", "host_total_ps - host_op_ps", need=_ON_HOSTS),
     "infeed_enqueue_ps": ScalarSpec("ps", "durations of infeed enqueues on host threads, without the last of each "
@@ -296,7 +297,7 @@ SECTIONS = (
             alike=Alike(("name", "framework_op"), _SHOWN, op.SIMILAR)),
     Section("Host ops (summed over threads)", "host_ops", ("name", "type", *_SHOWN), "self_share", 20,
             alike=Alike(("name",), _SHOWN), shown=lambda report: not _has_launches(report)),
-    Section("Host ops (summed over threads), and what devices ran for them", "host_ops", ("name", *_SHOWN, *_ON_GPUS),
+    Section("Host ops (summed over threads), and their device work", "host_ops", ("name", *_SHOWN, *_ON_GPUS),
             "self_share", 20, shown=lambda report: _has_launches(report)),
     Section("Hosts", "hosts", ("host", "device_op_ps", "device_op_share", "host_op_ps", "host_op_share")),
     Section("tf.functions", "tf_functions", ("name", "mode", "calls", "self_ps", "compiler", "tracing_count"),
@@ -492,7 +493,7 @@ def _list_notices(session: OpDatabase) -> Iterator[Notice]:
             "counted here; XProf leaves them out.",
         )
     for reason in session.peaks.reasons if session.peaks else ():
-        yield Notice("info", f"What ops are bound by may be unknown: {reason}.")
+        yield Notice("info", f"The bound of ops may be unknown: {reason}.")
 
 
 def _explain_none(session: OpDatabase) -> str:
@@ -500,7 +501,4 @@ def _explain_none(session: OpDatabase) -> str:
         return "no host is selected"
     if not session.host.parts and not session.device.parts:
         return "the capture has neither threads of a host (plane /host:CPU) nor planes of devices"
-    return (
-        "no event of threads is named as an op of a framework, and none, there or on devices, has a "
-        "stat hlo_op or tf_op that names its op"
-    )
+    return "no thread event has the name of a framework op, and no event has a stat hlo_op or tf_op that names its op"

@@ -117,9 +117,9 @@ TABLES = {
         Text("type", "type of the op; null: unknown",
              lambda rows: [kind if kind and kind != "Unknown" else None for kind in rows.ops.category]),
         String("name", "name of the op", lambda rows: rows.ops.name),
-        Count("calls", "calls of an op of this name on threads of hosts; null: none are recorded", lambda rows: [
+        Count("calls", "calls of an op with this name on host threads; null: none are recorded", lambda rows: [
             rows.calls.get(name) for name in rows.ops.name]),
-        Count("occurrences", "number of executions; on devices, sum over its instructions; on GPUs, of its "
+        Count("occurrences", "number of executions: on devices, summed over its instructions; on GPUs, over its "
               "kernels",
               lambda rows: rows.ops.occurrences),
         Picoseconds("total_ps", "sum of the durations of its occurrences", lambda rows: rows.ops.time_ps),
@@ -144,7 +144,7 @@ TABLES = {
         Text("hostname", "host, as the capture calls it"),
         Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device"),
         Text("device_type", "model of its devices; CPU if it has none"),
-        Column("device_count", pa.int32(), "its part of the figure device_count",
+        Column("device_count", pa.int32(), "number of its devices, as counted in the figure device_count",
                of=lambda rows: run_environment.count_by_host(rows.devices)),
         Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
                 "null: it has none, or they recorded no events",
@@ -161,7 +161,7 @@ MOST_UNTOLD: Final = 10.0
 
 OF_COMPILED: Final = ("eager", "outside", "functions")
 """Aspects of compilation."""
-_NO_FRAMEWORK: Final = "no event or op has a name that only one framework writes"
+_NO_FRAMEWORK: Final = "no event or op name identifies the framework"
 _OF_INPUT: Final = (
     "input_percent", "output_percent", "step_time_shared_out_ps", "compute_percent", "idle_percent", "input_verdict",
 )  # fmt: skip
@@ -181,8 +181,8 @@ SCALARS = {
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
     "duty_cycle_sure_percent": ScalarSpec("%", "duty_cycle_percent if custom calls that record no work count as idle"),
-    "busy_ps": ScalarSpec("ps", f"time {_CHIPS} in which an op that does not only wait, a kernel or a copy ran"),
-    "idle_ps": ScalarSpec("ps", f"time {_CHIPS} from the first to the last event of each, without busy_ps"),
+    "busy_ps": ScalarSpec("ps", f"time {_CHIPS} in which a kernel, a copy, or an op that does more than wait ran"),
+    "idle_ps": ScalarSpec("ps", f"time {_CHIPS} from the first to the last event of each, minus busy_ps"),
     "device_idle_percent": ScalarSpec("%", "time of devices in which no op ran, in percent of the time that they were "
                                       "observed"),
     "host_idle_percent": ScalarSpec("%", "time of host threads in which no framework op ran, in percent of the time "
@@ -203,8 +203,9 @@ SCALARS = {
                                      "time of all host ops", "eager part of host op time"),
     "device_eager_percent": ScalarSpec("%", "self time of device ops that were executed eagerly, in percent of the "
                                        "self time of all device ops", "eager part of device op time"),
-    "outside_compilation_percent": ScalarSpec("%", "self time of device ops that send work that was not compiled "
-                                              "to the host, in percent of the self time of all device ops",
+    "outside_compilation_percent": ScalarSpec("%", "self time of device ops for outside compilation, which runs on "
+                                              "the host because it was not compiled, in percent of the self time of "
+                                              "all device ops",
                                               "device op time outside compilation"),
     "compute_16bit_percent": ScalarSpec("%", "time of kernels that compute in 16 bits or fewer / time of all kernels",
                                         "kernel time in 16 bits"),
@@ -386,14 +387,16 @@ def _compute_values(overview: Overview, after: Mapping[str, AnalysisReport]) -> 
 
 def _measure_device_use(overview: Overview) -> dict[str, Known]:
     duty = overview.duty
-    no_chip = NothingRan("no event of a device was seen" if overview.environment.device_count else "there is no device")
+    no_chip = NothingRan(
+        "the capture has no device events" if overview.environment.device_count else "there is no device"
+    )
     values: dict[str, Known] = {
         "duty_cycle_percent": _replace_none(compute_duty_percent(duty.busy_ps, duty.idle_ps), no_chip),
         "duty_cycle_sure_percent": _replace_none(compute_duty_percent(duty.sure_busy_ps, duty.sure_idle_ps), no_chip),
         "busy_ps": _sum_over_chips(duty, duty.busy_ps, no_chip),
         "idle_ps": _sum_over_chips(duty, duty.idle_ps, no_chip),
         "device_idle_percent": _replace_none(
-            compute_idle_percent(overview.ops.device), NothingRan("no event of a device records an op")
+            compute_idle_percent(overview.ops.device), NothingRan("no device event records an op")
         ),
         "host_idle_percent": _replace_none(
             compute_idle_percent(overview.ops.host), "no framework op took any time on a host thread"
@@ -439,7 +442,7 @@ def _measure_peak_use(overview: Overview) -> dict[str, Known]:
 
 def _measure_op_use(overview: Overview) -> dict[str, Known]:
     no_host = "no framework op took any time on a host thread"
-    no_device = NothingRan("of no event on a device an op is known")
+    no_device = NothingRan("no device event has a known op")
     on_host, on_device = (int(table.occurrences.sum()) for table in (overview.ops.host.table, overview.framework_ops))
     both = on_host + on_device
     why = overview.precision.why_unknown
@@ -492,7 +495,7 @@ def _list_notices(overview: Overview, pipeline: InputPipeline, of_steps: Analysi
     """Return faults and unknowns, slow hosts, and how steps of hosts were paired. Advice is in the findings."""
     if pipeline.verdict.input.classification == step_advice.UNDECIDED:
         why = input_pipeline.explain_no_steps(of_steps)
-        notices = [Notice("warning", f"How long steps take is not known: {why}")]
+        notices = [Notice("warning", f"Step time is unknown: {why}")]
     else:
         notices = [notice for notice in of_steps.notices if notice.severity == "warning"]
     environment = overview.environment

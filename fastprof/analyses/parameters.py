@@ -27,15 +27,15 @@ class ParamKind(NamedTuple):
 
 
 _KINDS = {
-    "int": ParamKind("a whole number", int, (int,), "N"),
+    "int": ParamKind("an integer", int, (int,), "N"),
     "float": ParamKind("a number", float, (int, float), "X"),
     "bool": ParamKind("true or false", _TRUTHS.__getitem__, (bool,)),
     "str": ParamKind("a text", str, (str,)),
-    "name": ParamKind("a name or a whole number", str, (str, int)),
+    "name": ParamKind("a name or an integer", str, (str, int)),
     "time": ParamKind(
-        "a time such as '1.5s', or a whole number of picoseconds", parse_time, (int,), "TIME", 1 - (1 << 63)
+        "a time such as '1.5s', or an integer number of picoseconds", parse_time, (int,), "TIME", 1 - (1 << 63)
     ),
-    "bytes": ParamKind("a size such as '2GiB', or a whole number of bytes above 0", parse_size, (int,), "SIZE", 1),
+    "bytes": ParamKind("a size such as '2GiB', or an integer number of bytes above 0", parse_size, (int,), "SIZE", 1),
     "device": ParamKind("the name of a device", find_named_device, (str,), "NAME"),
     "peak": ParamKind("peaks such as 'flops=312T,hbm=2039GB/s'", format_peaks, (str,), "PEAKS"),
 }

@@ -1,4 +1,4 @@
-"""Each step on each core of all hosts: what it spent its time on, and its bottleneck.
+"""Each step on each core of all hosts: its time by category, and its bottleneck.
 
 Steps are those that all hosts have; the analysis ``steps`` also has those of single hosts.
 Definitions: docs/analyses/pod-viewer.md.
@@ -97,15 +97,15 @@ _TABLES = (
         Bytes("moved_bytes", "sum of bytes_accessed of its ops on all cores; 0 if not recorded"),
         Picoseconds("fastest_ps", "duration of the shortest event, which is the time of the operation itself"),
         Picoseconds("slowest_ps", "duration of the longest event"),
-        Picoseconds("wait_ps", "sum of the durations of all events beyond fastest_ps, which is time to wait for the "
-                    "slowest core; null: the device is a GPU, which does not record which events belong together",
+        Picoseconds("wait_ps", "time of all events beyond fastest_ps, summed: the wait for the slowest core; null: "
+                    "the device is a GPU, which does not record which events belong together",
                     null=lambda rows: np.full(len(rows.wait_ps), not rows.database.is_tpu)),
     ), derived=True),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
 SCALARS = {
     "step_count": ScalarSpec(None, "number of steps that all hosts have in common, complete or not"),
-    "host_count": ScalarSpec(None, "number of captures, with those of hosts that only coordinate"),
+    "host_count": ScalarSpec(None, "number of captures, including those of hosts that only coordinate"),
     "core_count": ScalarSpec(None, "number of cores in steps; the devices of a host without TPUs count as one"),
     "device_type": ScalarSpec(None, "model of the devices; CPU if there are none"),
     "slowest_core_step_ps": ScalarSpec("ps", "duration of the longest step on any core"),
@@ -140,7 +140,7 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Ana
     environment = run_environment.merge_environments(kept)
     cores = TABLES["cores"].of_parts(StepsOnCores.of(some, some.number) for some in database.stretches())
     tables = {"cores": cores, "collectives": _list_collectives(database)}
-    none = f"no steps: {steps.scalars['steps_source'].reason or 'none were found'}"
+    none = f"no steps: {steps.scalars['steps_source'].reason or 'no steps were found'}"
     values: dict[str, Known] = {
         "step_count": len(database),
         "host_count": len(kept),

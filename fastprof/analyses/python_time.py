@@ -1,4 +1,4 @@
-"""Python: self and total time by function, what calls what, the ops and kernels below, flame graphs.
+"""Python: self and total time by function, callers, callees, ops and kernels below, flame graphs.
 
 Functions are those that the Python tracer recorded. Formulas: docs/analyses/python-time.md.
 """
@@ -46,8 +46,8 @@ READS = unite_needs([
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence(
-    "No Python: the capture has no frames of the Python tracer, which an option of the profiler starts: with_stack in "
-    "PyTorch, python_tracer_level in others.",
+    "No Python: the capture has no frames of the Python tracer; enable it with with_stack in PyTorch, "
+    "python_tracer_level in other profilers.",
     events=(r"^\$", r"\.py\(\d+\): ", r"^<built-in "),
 )
 MOST_SHOWN = 40
@@ -61,22 +61,21 @@ class Params:
     )
 
 
-_LED_TO = Need("device_ps", "nothing is recorded that these threads led to")
+_LED_TO = Need("device_ps", "no work that these threads launched is recorded")
 SCALARS = {
-    "window_ps": ScalarSpec("ps", f"time of the run, summed over hosts: {RUN_WINDOW_WORDS}", "run"),
+    "window_ps": ScalarSpec("ps", f"run time, summed over hosts: {RUN_WINDOW_WORDS}", "run"),
     "run_ps": ScalarSpec("ps", "part of python_ps on threads that run the steps, in the run", "on threads of steps"),
-    "longest": ScalarSpec(None, "the function that takes most of run_ps itself"),
+    "longest": ScalarSpec(None, "function with the largest run_ps"),
     "longest_ps": ScalarSpec("ps", "its run_ps", "it takes"),
     "longest_share": ScalarSpec("share", "its run_ps / window_ps", "its share of the run"),
     "idle_ps": ScalarSpec("ps", "part of python_ps in which threads that run no steps only wait", "other threads wait"),
-    "python_ps": ScalarSpec("ps", "sum of self_ps over functions: time during which a thread has a call of Python, "
-                            "summed over threads"),
-    "native_ps": ScalarSpec("ps", "part of python_ps in what frameworks, ops and annotations recorded in functions"),
+    "python_ps": ScalarSpec("ps", "sum of self_ps over functions: time within Python calls, summed over threads"),
+    "native_ps": ScalarSpec("ps", "part of python_ps in events of frameworks, ops and annotations within functions"),
     "waited_ps": ScalarSpec("ps", "part of python_ps in which a function waits for a device", "waiting for devices",
                             need=_LED_TO),
-    "device_ps": ScalarSpec("ps", "sum of the durations of kernels, of programs of TPUs, and of ops on other threads, "
-                            "to which these threads led", "on devices", need=_LED_TO),
-    "outside_ps": ScalarSpec("ps", "time of events of these threads that lie in no call of Python", "outside Python"),
+    "device_ps": ScalarSpec("ps", "sum of the durations of kernels, TPU programs and ops on other threads that these "
+                            "threads launched", "on devices", need=_LED_TO),
+    "outside_ps": ScalarSpec("ps", "time of these threads' events outside Python calls", "outside Python"),
     "call_count": ScalarSpec(None, "calls that the tracer recorded", "calls"),
     "function_count": ScalarSpec(None, "different functions", "functions"),
     "thread_count": ScalarSpec(None, "threads on which the tracer recorded a call", "threads"),

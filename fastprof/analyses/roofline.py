@@ -1,4 +1,4 @@
-"""How near ops, steps and programs come to the peaks of the device, and what bounds them.
+"""How close ops, steps and programs come to the device peaks, and what bounds them.
 
 Formulas: docs/analyses/roofline.md.
 """
@@ -69,10 +69,10 @@ class Params:
 SCALARS = {
     "device_type": ScalarSpec(None, "name of the device in the capture"),
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "core_count": ScalarSpec(None, "of these, devices that ran ops of compiled programs, or kernels"),
+    "core_count": ScalarSpec(None, "devices that ran ops of compiled programs, or kernels"),
     "peak_flops_per_s": ScalarSpec("flop/s", "peak arithmetic of one core or GPU", "peak arithmetic"),
     "peak_hbm_bytes_per_s": ScalarSpec("bytes/s", "bandwidth of the HBM of one core or GPU", "peak HBM bandwidth"),
-    "ridge_flops_per_byte": ScalarSpec(None, "flops per byte of HBM above which arithmetic is the limit",
+    "ridge_flops_per_byte": ScalarSpec(None, "ridge point: flops per HBM byte above which arithmetic is the limit",
                                        "ridge (flops per byte)"),
     "flops_per_s": ScalarSpec("flop/s", "flops of all ops / time observed, per core or GPU", "arithmetic"),
     "hbm_bytes_per_s": ScalarSpec("bytes/s", "HBM bytes of all ops / time observed, per core or GPU", "HBM bandwidth"),
@@ -82,13 +82,13 @@ SCALARS = {
     "ops_roofline_percent": ScalarSpec("%", "1 - lost_ps / self time, over ops whose lost_ps is known; excludes idle "
                                        "time, unlike roofline_percent of totals", "ops of the roofline"),
     "lost_ps": ScalarSpec("ps", "time that could be saved: self time of ops beyond their time at the roofline"),
-    "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is that of nested ops, or "
-                             "that are, start or await transfers", need=RAN),
+    "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is done by nested ops, or "
+                             "that are parts of transfers", need=RAN),
     "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1 if the clock was lower"),
 }  # fmt: skip
 OPENING = Opening(
     (
-        "Ops reach {ops_roofline_percent} of their roofline; what bounds them is {bound_by}.",
+        "Ops reach {ops_roofline_percent} of their roofline; they are bound by {bound_by}.",
     ),
     (
         "ops_roofline_percent", "bound_by", "compute_peak_percent", "hbm_peak_percent", "lost_ps", "unknown_ps",
@@ -110,7 +110,7 @@ SECTIONS = (
             "bound_by", "lost_ps", "category", "flops_per_s", "hbm_bytes_per_s", "flops_per_byte", "program"),
             "self_share", 20, shown=has_rows("ops"), by_worth=True,
             alike=Alike(("name", "framework_op"), ("self_ps", "self_share", "lost_ps"), SIMILAR)),
-    Section("What could be won", "lost_time", ("name", "lost_ps", "lost_share", "roofline_percent", "bound_by",
+    Section("Possible gain", "lost_time", ("name", "lost_ps", "lost_share", "roofline_percent", "bound_by",
             "category", "self_ps", "least_ps", "program"), "lost_share", shown=has_rows("lost_time"), by_worth=True,
             alike=Alike(("name", "framework_op"), ("lost_ps", "lost_share", "self_ps", "least_ps"), SIMILAR)),
 )  # fmt: skip
@@ -283,7 +283,7 @@ def _compute_figures(roofline: Roofline, totals: OpRows) -> dict[str, Known]:
             **dict.fromkeys(SCALARS, (None, explain_no_ops(roofline.devices))),
             "device_count": roofline.device_count,
         }
-    why = "; ".join(peaks.reasons) if peaks and peaks.reasons else "the peaks of the device are not known"
+    why = "; ".join(peaks.reasons) if peaks and peaks.reasons else "the device peaks are unknown"
     compute, hbm = roofline.beneath[0].per_ns, roofline.beneath[1].per_ns
     return {
         "device_type": peaks.name if peaks and peaks.name else (None, "the capture does not say"),
@@ -341,8 +341,8 @@ def _note_elsewhere(roofline: Roofline) -> Iterator[Notice]:
     count = int(((table.flops > 0) & (table.bytes_accessed > 0) & mark_transfers(table)).sum())
     if count and not np.isnan(efficiency).all():
         text = (
-            f"{count} ops only start or await transfers and collectives: their self time is not that of their work, so "
-            "how near they come to the roofline is unknown."
+            f"{count} ops only start or await transfers and collectives: their self time is not the time of their "
+            f"work, so their distance from the roofline is unknown."
         )
         yield Notice("info", text)
 

@@ -169,8 +169,8 @@ _NOTHING_SELECTED: Final = (
     "The selection has no events: no event meets all its conditions (time, names, planes, lines). The session has some."
 )
 _OF_TIMELINES: Final = (
-    "This is a timeline of TensorFlow 1, a drawing: the lanes of its devices show in the timeline, but are no devices "
-    "here. The RunMetadata that it was made of has devices, steps and ops: fastprof reads run_metadata.pb as well."
+    "This is a TensorFlow 1 timeline, made for drawing: its device lanes appear in the timeline, but are not devices "
+    "here. The original RunMetadata has devices, steps and ops: fastprof also reads run_metadata.pb."
 )
 _GENERAL: Final = ("overview", "diagnosis", "steps", "gaps", "op_stats")
 """Analyses that users read first."""
@@ -444,7 +444,8 @@ def _note_steps(report: AnalysisReport, kept: HostStates, *, beside: bool) -> An
     if beside and kept.of_no_step:
         events = count_noun(kept.of_no_step, "event belongs", "events belong")
         texts.append(
-            f"Only some steps are selected. {events} to no step, as on background threads, and are not counted here."
+            f"Only some steps are selected. {events} to no step, for example on background threads, and are not "
+            f"counted."
         )
     if not texts:
         return report

@@ -97,10 +97,11 @@ class Params:
 
 
 _Mean = Kind(pa.float64(), "ps")
-_NUMBER = Count("step", "number of the step: the program's, else its place from 0; of the first host if hosts differ; "
+_NUMBER = Count("step", "number of the step: the program's, else its position from 0; if hosts differ, the first "
+                "host's; "
                 "null: not all hosts have the step", lambda rows: rows.number,
                 lambda rows: rows.number < 0)  # fmt: skip
-_GROUP = Count("group_id", "number on the host of the group of events that is the step",
+_GROUP = Count("group_id", "number of the step's event group on the host",
                lambda rows: rows.database.step[rows.step])  # fmt: skip
 
 _SPREAD = {
@@ -148,7 +149,7 @@ _TABLES = (
               lambda rows: rows.time_ps / np.maximum(rows.duration_ps, 1), lambda rows: rows.duration_ps <= 0),
     ),
     _make_schema(
-        "step_summary", "a kind of time over the complete steps, of a core or of the slowest core of each step",
+        "step_summary", "a kind of time over the complete steps, for a core or for the slowest core of each step",
         Text("host", "host, as the capture's file is named; null: the row is of all hosts together"),
         Count("core_id", "id of the core on its host; null: the row is of the slowest core of each step"),
         Text("quantity", "step_time, or the name of a category of the table steps that occurs on the core"),
@@ -163,34 +164,35 @@ _TABLES = (
         Count("step_count", "number of complete steps of the host; a step takes as long as on its slowest core"),
         *_make_spread_columns("mean_ps", "p50_ps", "p99_ps", "max_ps"),
         Count("compared_count", "number of steps in which other hosts took part too"),
-        Count("slowest_count", "number of these steps (compared_count) in which no host took longer, and it took a "
-              "hundredth longer than the median; of equally slow hosts each counts"),
+        Count("slowest_count", "number of steps (of compared_count) in which this host was slowest and at least 1 % "
+              "slower than the median; equally slow hosts all count"),
         _Mean("excess_ps", "mean time of its steps beyond the median (the lower of two) of the hosts; null: no other "
               "host took part in its steps"),
         Share("excess_share", "time of its steps beyond the medians of the hosts / these medians; null: no other host "
               "took part in its steps"),
-        Text("category", "category in which at least half of excess_ps lies, by means over cores, the largest; "
-             "all_others: no other holds half of it; null: none does, or the host takes no longer than the median"),
+        Text("category", "largest category with at least half of excess_ps, by means over cores; all_others: only "
+             "the rest of the step has half of it; null: no category has half of it, or the host takes no longer "
+             "than the median"),
         _Mean("category_excess_ps", "mean time per step by which the host exceeds the median in category; null: "
               "category is null"),
         Picoseconds("waited_between_ps", WAITED_BETWEEN),
     ),
     _make_schema(
-        "slow_steps", "what took longer in a slow step, of one kind, largest difference first",
+        "slow_steps", "an item that took longer in a slow step, by kind, largest difference first",
         _NUMBER,
         replace(_GROUP, of=attrgetter("group_id")),
         Text("name", "name of the step"),
         Text("host", "host, as the capture's file is named"),
-        Picoseconds("duration_ps", "time of the step, from its first begin to its last end on a core of the host"),
-        Picoseconds("median_ps", "median (the lower of two) of the complete steps of the host that are called alike "
-                    "and run the same program most of the time"),
+        Picoseconds("duration_ps", "time of the step, from its first start to its last end on a core of the host"),
+        Picoseconds("median_ps", "median (the lower of two) of the host's complete steps that have the same name and "
+                    "mostly run the same program"),
         Picoseconds("excess_ps", "duration_ps - median_ps", lambda rows: rows.duration_ps - rows.median_ps),
         Text("kind", "category (of step time), op (of a framework or a device), annotation (of a user), python (a "
-             "frame), event (another one of a host's thread)", lambda rows: encode_texts(KINDS, rows.kind)),
-        Text("what", "name of what took most time beyond its usual time; null: no category did"),
-        Picoseconds("time_ps", "its time within the step, on the thread or device where it takes longest: self time of "
-                    "ops, frames and events, all time of annotations"),
-        Picoseconds("usual_ps", "median (the lower of two) of its time in the steps that are in line"),
+             "frame), event (any other of a host thread)", lambda rows: encode_texts(KINDS, rows.kind)),
+        Text("what", "name of the item with the most time beyond its usual time; null: no category took longer"),
+        Picoseconds("time_ps", "time of the item within the step, on the thread or device where it takes longest: "
+                    "self time of ops, frames and events, total time of annotations"),
+        Picoseconds("usual_ps", "median (the lower of two) of its time in typical steps"),
         Picoseconds("difference_ps", "time_ps - usual_ps", lambda rows: rows.time_ps - rows.usual_ps),
     ),
     BETWEEN_STEPS,
@@ -201,45 +203,48 @@ _TABLES = (
              lambda rows: encode_texts(rows.database.label, rows.step)),
         *CORE_COLUMNS,
         Count("core_count", "number of cores that took part, without SparseCores"),
-        Picoseconds("duration_ps", "longest time of the step on a core; if several cores took that long, the one that "
-                    "computed longest is listed"),
+        Picoseconds("duration_ps", "longest time of the step on a core; if several cores are tied, the row shows the "
+                    "one with the most compute"),
         Picoseconds("median_ps", "median (the lower of two) of the times of the step on its cores"),
         Picoseconds("excess_ps", "duration_ps - median_ps"),
         Share("excess_share", "excess_ps / median_ps; null: median_ps is 0",
               lambda rows: rows.excess_ps / np.maximum(rows.median_ps, 1), lambda rows: rows.median_ps <= 0),
-        Text("category", "category in which at least half of excess_ps lies, the largest; all_others: no other holds "
-             "half of it; null: none does",
+        Text("category", "largest category with at least half of excess_ps; all_others: only the rest of the step "
+             "has half of it; null: no category has half of it",
              lambda rows: encode_texts([*(category.name for category in OWN_CATEGORIES), None], rows.category)),
-        Picoseconds("category_excess_ps", "time beyond the median of the cores in category; 0 if category is null"),
+        Picoseconds("category_excess_ps", "time of the core in this category beyond the median of the cores; 0 if "
+                    "category is null"),
     ),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}
 
-_OF_STEPS = "until the next one begins, of complete steps; a step takes as long as on its slowest core"
+_OF_STEPS = "until the next one begins, over complete steps, on the slowest core of each"
 SCALARS = {
-    "steps_source": ScalarSpec(None, "what steps are made from: markers, launched (markers that only hold the "
-                               "dispatch, each with the work that it launched), loader (calls of the data loader), "
-                               "modules (executions of a program), annotations or launches that repeat"),
-    "steps_certainty": ScalarSpec(None, "certain: the program or its framework marks the steps; likely, possible: they "
-                                  "are inferred from what repeats"),
-    "steps_inferred": ScalarSpec(None, "what steps are inferred from and how certain that is, in words; null: the "
+    "steps_source": ScalarSpec(None, "source of steps: markers, launched (markers around the dispatch only, with the "
+                               "work that they launched), loader (data loader calls), modules (executions of a "
+                               "program), annotations or launches (repeated ones)"),
+    "steps_certainty": ScalarSpec(None, "certain: the program or its framework marks the steps; likely, possible: "
+                                  "they are inferred from repetition"),
+    "steps_inferred": ScalarSpec(None, "basis of the inferred steps and its certainty, as text; null: the "
                                  "program or its framework marks them", "steps"),
-    "step_count": ScalarSpec(None, "number of steps, complete or not; of several hosts, the steps that all have"),
+    "step_count": ScalarSpec(None, "number of steps, complete or not; with several hosts, the steps that all hosts "
+                             "have"),
     "incomplete_step_count": ScalarSpec(None, "number of steps that may be cut off and do not count for averages"),
     "host_count": ScalarSpec(None, "number of hosts with steps"),
     "core_count": ScalarSpec(None, "number of cores that took part in steps"),
     **{f"step_time_{name}": ScalarSpec("ps", f"{what}, {_OF_STEPS}") for name, what in _SPREAD.items()},
     "step_time_is_bound": ScalarSpec(None, "whether step times are lower bounds: no step is followed by the next one, "
                                      "and each has its extent", "step times are lower bounds"),
-    "slow_step_count": ScalarSpec(None, "slow outliers among the complete steps of each host: longer than the "
-                                  "median of steps of their name and program by over 5 median deviations and a tenth",
+    "slow_step_count": ScalarSpec(None, "slow outliers among the complete steps of each host: more than 5 median "
+                                  "absolute deviations and 10 % above the median of steps with the same name and "
+                                  "program",
                                   "slow steps, summed over hosts"),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median",
                                       "excess of slow steps, summed over hosts"),
     "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts",
                                    "between steps, summed over hosts"),
     "between_steps_share": ScalarSpec(
-        "share", "between_steps_ps / time from the first begin to the last end of steps, sum over hosts"
+        "share", "between_steps_ps / time from the first start to the last end of steps, sum over hosts"
     ),
     "module_execution_count": ScalarSpec(None, "number of steps if each execution of a compiled program were a step"),
 }  # fmt: skip
@@ -499,19 +504,19 @@ def _list_notices(kept: Sequence[HostSteps], beyond: int, database: StepDatabase
     unfit = sum(host.unfit for host in kept)
     if unfit:
         markers = "1 step marker is" if unfit == 1 else f"{unfit:,} step markers are"
-        yield Notice("info", f"{markers} left out: nothing was computed in the step, or not on every core")
+        yield Notice("info", f"{markers} left out: the step has no compute, or not on every core")
     outside, runs = sum(host.outside for host in kept), sum(host.module_executions for host in kept)
     if 2 * outside > runs and list_sources(kept) == [MARKERS]:
         yield Notice(
             "warning",
-            f"{outside:,} of {runs:,} executions of compiled programs run outside of all steps: the markers enclose "
-            "what starts them, not the work. --steps-from modules makes each execution a step",
+            f"{outside:,} of {runs:,} program executions run outside of all steps: the markers enclose "
+            f"the dispatch, not the work. --steps-from modules makes each execution a step",
         )
     if beyond:
         yield Notice(
             "info",
-            f"Ops of {beyond:,} steps on cores add up to more than the step, because they overlap each other or its "
-            "end: the rest is taken from the category with most time.",
+            f"Ops of {beyond:,} steps on cores add up to more than the step, because they overlap each other or "
+            f"extend beyond the step: the difference is subtracted from the largest category.",
         )
     alone = sum(len(host.database) for host in kept) - int((database.group >= 0).sum())
     if alone:

@@ -1,4 +1,4 @@
-"""Streams of GPUs: which kernels overlap, what idle streams wait for, launches, queues, copies.
+"""GPU streams: overlapping kernels, waits of idle streams, launches, queues, copies.
 
 Definitions: docs/analyses/streams.md.
 """
@@ -58,17 +58,15 @@ _MICRO: Final = 1_000_000
 class Params:
     kernel_wait_us: int = field(
         default=30,
-        metadata={"help": "a break between kernels below this, in microseconds, waits for nothing", "min": 0},
+        metadata={"help": "breaks between kernels shorter than this, in microseconds, count as kernel wait", "min": 0},
     )
-    queue_length: int = field(
-        default=1024, metadata={"help": "length from which on a queue is full: calls that launch wait", "min": 1}
-    )
+    queue_length: int = field(default=1024, metadata={"help": "queue length at which launch calls wait", "min": 1})
     long_call_us: int = field(
-        default=50, metadata={"help": "a call that launches is long above this, in microseconds", "min": 0}
+        default=50, metadata={"help": "launch calls longer than this, in microseconds, count as long", "min": 0}
     )
     long_delay_us: int = field(
         default=100,
-        metadata={"help": "the delay from a call to what it launched is long above this, in microseconds", "min": 0},
+        metadata={"help": "launch delays longer than this, in microseconds, count as long", "min": 0},
     )
 
     @property
@@ -116,7 +114,7 @@ TABLES = {
     "devices": TableSchema("devices", "a GPU that ran anything", (
         _HOST,
         _DEVICE,
-        Picoseconds("window_ps", "from the first begin to the last end of what its streams ran"),
+        Picoseconds("window_ps", "time from the first start to the last end on its streams"),
         Picoseconds("busy_ps", "time in which any stream ran anything"),
         Picoseconds("idle_ps", "window_ps - busy_ps"),
         Picoseconds("compute_ps", "time in which a kernel other than a collective ran"),
@@ -139,10 +137,10 @@ TABLES = {
         Picoseconds("communication_ps", "sum of the durations of collectives"),
         Picoseconds("copy_ps", "sum of the durations of copies and fills"),
     ), derived=True),
-    "kinds": TableSchema("kinds", "a set of kinds of kernels that ran at once on a GPU, and nothing else", (
+    "kinds": TableSchema("kinds", "a combination of kernel kinds that ran at the same time on a GPU", (
         _HOST,
         _DEVICE,
-        Text("kinds", "compute, communication, copy; those that ran at once joined by and"),
+        Text("kinds", "compute, communication, copy, or kinds that ran at the same time, joined by and"),
         Picoseconds("time_ps", "time in which exactly these ran"),
         Share("share", "time_ps / busy_ps of the GPU; null: it lasted no time",
               _make_share_formula("time_ps", "whole_ps")),
@@ -152,7 +150,7 @@ TABLES = {
         _DEVICE,
         Text("kind", "compute, communication or copy"),
         Text("name", "kernel or copy"),
-        Count("count", "how often it ran"),
+        Count("count", "number of runs"),
         Picoseconds("time_ps", "sum of its durations"),
         Share("share", "time_ps / time_ps of its kind on the GPU; null: they take no time",
               _make_share_formula("time_ps", "whole_ps")),
@@ -161,11 +159,12 @@ TABLES = {
         Picoseconds("max_ps", "longest"),
         Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it ran once"),
     ), derived=True),
-    "idle": TableSchema("idle", "what a stream waited for between its kernels", (
+    "idle": TableSchema("idle", "a reason for breaks between the kernels of a stream", (
         _HOST,
         _DEVICE,
         _STREAM,
-        Text("waits_for", "host wait: the call that launches the next had not begun; kernel wait: the break is shorter "
+        Text("waits_for", "host wait: the launch call of the next kernel had not started; kernel wait: the break is "
+             "shorter "
              "than --kernel-wait-us; other: another stream, or a launch that is not recorded"),
         Picoseconds("time_ps", "sum of such breaks"),
         Share("share", "time_ps / all breaks of the stream; null: they last no time",
@@ -179,21 +178,21 @@ TABLES = {
         Text("name", "kernel or copy"),
         Count("count", "number of launches"),
         Picoseconds("call_ps", "time of the calls"),
-        Picoseconds("kernel_ps", "time of what they launched"),
-        Picoseconds("delay_ps", "time from the end of each call to the begin of what it launched; a begin before the "
-                    "end counts 0"),
+        Picoseconds("kernel_ps", "time of the launched work"),
+        Picoseconds("delay_ps", "time from the end of each call to the start of the launched work; 0 if the work "
+                    "starts earlier"),
         Picoseconds("mean_delay_ps", "delay_ps / count, rounded down"),
         Picoseconds("max_delay_ps", "longest delay"),
-        Count("short_count", "launches whose call took longer than what it launched"),
+        Count("short_count", "launches whose call took longer than the launched work"),
         Count("long_call_count", "launches whose call took longer than --long-call-us"),
         Count("long_delay_count", "launches whose delay is longer than --long-delay-us"),
     ), derived=True),
-    "queues": TableSchema("queues", "the queue of a stream: kernels that are launched and have not begun, without "
-                          "those that begin before their call", (
+    "queues": TableSchema("queues", "the queue of a stream: launched kernels that have not started, except those "
+                          "that start before their call", (
         _HOST,
         _DEVICE,
         _STREAM,
-        Count("points", "launches and begins: each changes the length"),
+        Count("points", "launches and kernel starts: each changes the length"),
         Number("mean_length", "mean length over time"),
         *_make_point_columns(("mean", "stdev", "p25", "p50", "p75"), "the lengths after each point"),
         Count("max_length", "largest length"),
@@ -207,40 +206,42 @@ TABLES = {
         Picoseconds("time_ps", "sum of their durations"),
         Bytes("bytes", "bytes moved; null: not recorded"),
         Number("mean_gbps", "bytes / time_ps, in gigabytes (10^9) a second; null: not recorded"),
-        Number("peak_gbps", "largest sum of the bandwidths of copies that run at once, in gigabytes a second; null: "
+        Number("peak_gbps", "largest total bandwidth of concurrent copies, in gigabytes per second; null: "
                "not recorded", attrgetter("max_at_points")),
         *_make_point_columns(tuple(_FIGURES),
-                             "these sums after each begin and end of a copy, if any runs; null: not recorded",
+                             "the total bandwidth of concurrent copies, taken after each copy start and end; null: "
+                             "not recorded",
                     "_gbps"),
     ), derived=True),
 }  # fmt: skip
-_NO_LAUNCH = "the capture has no launch of what GPUs ran"
+_NO_LAUNCH = "the capture has no launches of GPU work"
 _LAUNCHED = Need("launch_count", _NO_LAUNCH)
 SCALARS = {
     "stream_count": ScalarSpec(None, "streams of GPUs that ran anything"),
     "launch_count": ScalarSpec(None, "kernels and copies whose launch is recorded", need=_LAUNCHED),
     "unlaunched_count": ScalarSpec(None, "kernels and copies whose launch is not recorded, such as those launched "
                                    "before the capture"),
-    "main_stream": ScalarSpec(None, "the stream that computes longest; of several GPUs each has its own: null"),
+    "main_stream": ScalarSpec(None, "stream with the longest compute time; not given for several GPUs, because each "
+                              "has its own"),
     "idle_share": ScalarSpec("share", "idle_ps / window_ps over all GPUs", "idle share of GPU time"),
-    "hidden_share": ScalarSpec("share", "part of the time of collectives in which the GPU computes as well",
+    "hidden_share": ScalarSpec("share", "share of collective time that overlaps compute on the same GPU",
                                "hidden share of collectives"),
-    "break_ps": ScalarSpec("ps", "time between kernels of the stream of each GPU that computes longest"),
+    "break_ps": ScalarSpec("ps", "time between kernels on the stream with the longest compute time of each GPU"),
     "host_wait_ps": ScalarSpec("ps", "part of break_ps in which the next kernel was not launched yet"),
     "host_wait_share": ScalarSpec("share", "host_wait_ps / break_ps", "share of breaks waiting for launches"),
-    "delay_mean_ps": ScalarSpec("ps", "mean time from the end of a launch to the begin of what it launched"),
-    "short_launch_share": ScalarSpec("share", "launches whose call took longer than what it launched / launch_count",
+    "delay_mean_ps": ScalarSpec("ps", "mean time from the end of a launch to the start of the work that it launched"),
+    "short_launch_share": ScalarSpec("share", "launches whose call took longer than the launched work / launch_count",
                                      "share of launches with short kernels"),
     "long_call_count": ScalarSpec(None, "launches whose call took longer than --long-call-us"),
     "long_delay_count": ScalarSpec(None, "launches whose delay is longer than --long-delay-us"),
-    "longest_queue": ScalarSpec(None, "largest number of kernels that were launched and had not begun on a stream"),
+    "longest_queue": ScalarSpec(None, "longest queue of a stream: kernels that were launched but had not started"),
 }  # fmt: skip
 OPENING = Opening(
     (
-        "Devices are idle for {idle_share} of their time. Of the breaks of {main_stream}, which computes longest, "
-        "{host_wait_share} is time in which the next kernel was not launched yet.",
-        "Devices are idle for {idle_share} of their time. Of the breaks of the streams that compute longest, "
-        "{host_wait_share} is time in which the next kernel was not launched yet.",
+        "Devices are idle for {idle_share} of their time. In {host_wait_share} of the break time of {main_stream}, "
+        "the stream with the most compute, the next kernel was not launched yet.",
+        "Devices are idle for {idle_share} of their time. In {host_wait_share} of the break time of the streams with "
+        "the most compute, the next kernel was not launched yet.",
     ),
     ("idle_share", "host_wait_share", "hidden_share", "delay_mean_ps", "longest_queue", "stream_count"),
 )
@@ -248,13 +249,13 @@ SECTIONS = (
     Section("Devices and their streams", scalars=tuple(SCALARS)),
     Section("Devices", "devices", ("device", "window_ps", "compute_ps", "communication_ps", "copy_ps", "idle_ps",
             "hidden_share", "idle_share"), "idle_share", 16, shown=has_rows("devices")),
-    Section("Streams by what they ran", "streams", ("device", "stream", "count", "compute_ps", "communication_ps",
+    Section("Streams by kind of work", "streams", ("device", "stream", "count", "compute_ps", "communication_ps",
             "copy_ps"), rows=16, shown=has_rows("streams")),
-    Section("Kinds of kernels that run at once", "kinds", ("device", "kinds", "time_ps", "share"), "share", 16,
+    Section("Kinds of concurrent kernels", "kinds", ("device", "kinds", "time_ps", "share"), "share", 16,
             shown=has_rows("kinds")),
     Section("Kernels and copies by kind", "names", ("kind", "name", "count", "time_ps", "mean_ps", "stdev_ps", "max_ps",
             "share"), "share", 20, shown=has_rows("names"), kernels="name"),
-    Section("What idle streams wait for", "idle", ("device", "stream", "waits_for", "time_ps", "share", "count",
+    Section("Waits of idle streams", "idle", ("device", "stream", "waits_for", "time_ps", "share", "count",
             "mean_ps", "max_ps"), "share", 24, shown=has_rows("idle")),
     Section("Launches", "launches", ("call", "name", "count", "call_ps", "kernel_ps", "mean_delay_ps", "short_count",
             "long_call_count", "long_delay_count"), rows=15, shown=has_rows("launches"), kernels="name"),
@@ -298,7 +299,7 @@ def _compute_figures(kept: Sequence[HostStreams], parts: Mapping[str, ObjectRows
     yield "unlaunched_count", sum(host.unlaunched_count for host in kept)
     several = (None, "there are several GPUs, each with its own")
     yield "main_stream", next(iter(main.values())).strip() if len(main) == 1 else several
-    yield "idle_share", share(total(devices, "idle_ps"), total(devices, "window_ps"), "the GPUs lasted no time")
+    yield "idle_share", share(total(devices, "idle_ps"), total(devices, "window_ps"), "the GPUs have no recorded time")
     yield "hidden_share", share(total(devices, "hidden_ps"), total(devices, "communication_ps"), "no collectives ran")
     yield "host_wait_ps", total(waits, "time_ps") if count else (None, _NO_LAUNCH)
     yield "break_ps", total(breaks, "time_ps")
@@ -327,4 +328,4 @@ def _list_notices(kept: Sequence[HostStreams]) -> Iterator[Notice]:
     if not any(host.devices for host in kept):
         yield Notice("info", NothingRan(CONTENT.absent))
     if unqueued := sum(host.unqueued_count for host in kept):
-        yield Notice("info", f"{unqueued_in_words(unqueued)}: queues are without them.")
+        yield Notice("info", f"{unqueued_in_words(unqueued)}: queues exclude them.")

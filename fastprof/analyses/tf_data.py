@@ -1,4 +1,4 @@
-"""Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to fix it.
+"""tf.data input pipelines: the iterator graph, its critical path, the bottleneck, how to fix it.
 
 A call of a pipeline is a root event of an iterator; its time is divided among the iterators that it waited for. What a
 batch would take after a change is predicted by pipelines/stages.py. Formulas: docs/analyses/tf-data.md.
@@ -54,8 +54,8 @@ AFTER: tuple[str, ...] = ()
 ONE_BY_ONE = True
 CONTENT = Evidence("No input pipelines: the capture has no events of tf.data iterators.", events=("Iterator",))
 NOT_OF_TORCH = (
-    "PyTorch's profiler records no stages of input pipelines. The report input_pipeline shows how long steps wait for "
-    "input, and annotations what loads it."
+    "PyTorch's profiler records no stages of input pipelines. The report input_pipeline shows the wait of steps for "
+    "input; annotations shows the code that loads it."
 )
 MOST_PARALLEL = 1_000_000
 
@@ -89,38 +89,38 @@ SCALARS = {
     "call_count": ScalarSpec(None, "calls of all pipelines", need=_CALLED),
     "slow_call_count": ScalarSpec(None, "calls longer than slow_call_us", need=_CALLED),
     "max_call_ps": ScalarSpec("ps", "duration of the slowest call", "slowest call"),
-    "wait_share": ScalarSpec("share", "time of steps in which a call of the step ran / duration of the steps, over all "
-                             "steps of hosts with pipelines; devices may have work meanwhile",
+    "wait_share": ScalarSpec("share", "step time in which a call of the step ran / step duration, over all steps of "
+                             "hosts with pipelines; devices may have work at that time",
                              "share of step time waiting for input"),
     "slow_pipeline": ScalarSpec(None, "the pipeline with slow calls and the largest sum of calls; pipelines that are "
                                 "called during steps come first"),
     "bottleneck_name": ScalarSpec(None, "bottleneck of slow_pipeline: the iterator with the largest critical time, "
                                   "with similar iterators counted together", "its bottleneck"),
-    "bottleneck_share": ScalarSpec("share", "critical time of the bottleneck and similar iterators / time of the calls "
-                                   "of slow_pipeline", "share of its calls"),
+    "bottleneck_share": ScalarSpec("share", "critical time of the bottleneck and similar iterators / call time of "
+                                   "slow_pipeline", "share of its calls"),
     "batch_ps": ScalarSpec("ps", "time per batch of slow_pipeline: mean duration of a call + mean time between calls",
                            "its time per batch"),
     "best_change": ScalarSpec(None, "the change of one iterator to try first, from the table what_if: the prefetch or "
                               "the parallel calls that save most, if they save at least half as much as the best "
                               "change; else faster code"),
-    "best_batch_ps": ScalarSpec("ps", "time per batch after best_change, if threads compute", "time per batch then"),
+    "best_batch_ps": ScalarSpec("ps", "time per batch after best_change, if CPU-bound", "time per batch then"),
 }  # fmt: skip
 _ASSUMED = (
-    "What if: times per batch. They are exact where nothing runs ahead; elsewhere the longest of the stages that work "
-    "at the same time sets the pace. The column assumption of the table what_if says what each rests on. "
+    "Predicted times per batch are exact if nothing runs ahead; otherwise the longest concurrent stage sets the "
+    "pace. The column assumption of the table what_if has the assumption of each. "
 )
-_CORES_FOR_ALL = "All suppose that there are cores for it: how many there are is not recorded."
+_CORES_FOR_ALL = "All assume enough cores, because the number of cores is not recorded."
 _ON_CORES = (
-    "The host has {counts} cores by cpu_budget of tf.data. then_ps is what they allow if threads compute; where they "
-    "wait for storage or other hosts, cores do not bound a batch, and it may take least_then_ps."
+    "The host has {counts} cores, by tf.data's cpu_budget. then_ps assumes CPU-bound threads; if they are I/O-bound, "
+    "cores are no limit, and a batch may take least_then_ps."
 )
 _HOST_WAITS = (
-    "It is the host that waits here; devices may have work meanwhile. What they stand still for it, overview and "
-    "input-pipeline say."
+    "These are host waits; devices may have work at that time. overview and input-pipeline show the idle time of "
+    "devices for input."
 )
 _SOME_STEPS = (
-    "Only some steps are selected. Their calls are reported, with everything other threads did for them, "
-    "then or before; calls that belong to no step are left out."
+    "Only some steps are selected. Their calls are reported, including earlier work of other threads for them; calls "
+    "that belong to no step are left out."
 )
 _NO_CHANGE = "What if: no change of a single iterator makes batches faster by 1 % or more."
 
@@ -133,8 +133,8 @@ def is_worth_it(table: pa.Table) -> pa.Array:
 
 OPENING = Opening(
     (
-        "{wait_share} of step time is waiting for input; the pipeline to look at is {slow_pipeline}, its "
-        "bottleneck {bottleneck_name}.",
+        "{wait_share} of step time is waiting for input; the slow pipeline is {slow_pipeline}, its bottleneck "
+        "{bottleneck_name}.",
         "The slowest of {call_count} calls of input pipelines takes {max_call_ps}.",
     ),
     (
@@ -146,9 +146,9 @@ SECTIONS = (
     Section("Input pipelines", scalars=tuple(SCALARS), shown=is_known("pipeline_count")),
     Section("Pipelines", "pipelines", ("pipeline", "call_count", "slow_call_count", "mean_ps", "max_ps",
             "bottleneck_name", "bottleneck_share"), "bottleneck_share", 20, shown=has_rows("pipelines")),
-    Section("Iterators, and the part of each in the time of the calls", "iterators", ("name", "pipeline", "call_count",
+    Section("Iterators, and their shares of call time", "iterators", ("name", "pipeline", "call_count",
             "critical_ps", "critical_share"), "critical_share", 60, shown=has_rows("iterators"), depth="depth"),
-    Section("What the time is spent on", "self_time", ("pipeline", "name", "part", "time_ps", "share"), "share", 12,
+    Section("Time by activity", "self_time", ("pipeline", "name", "part", "time_ps", "share"), "share", 12,
             shown=has_rows("self_time")),
     Section("What if", "what_if", ("pipeline", "name", "change", "now_ps", "then_ps", "least_then_ps", "speedup"),
             rows=12, shown=has_rows("what_if", is_worth_it), only=is_worth_it),
@@ -231,7 +231,7 @@ def _compute_values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Know
     row = int(host.bottlenecks.of_pipeline[pipeline])
     name = host.reading.pipelines.name[pipeline]
     change = verdicts.find_best_change(host, pipeline)
-    no_change = (None, "no change of a single iterator makes a batch a twentieth faster")
+    no_change = (None, "no change of a single iterator makes a batch 5 % faster")
     count, total = int(host.calls.count[pipeline]), int(host.calls.total_ps[pipeline])
     between = int(host.calls.between_ps[pipeline]) / max(count - 1, 1)
     single = (None, "there was a single call, so the time between calls is unknown")
@@ -270,7 +270,7 @@ def _list_notices(
         yield Notice("info", f"No input pipeline is slow: no call takes longer than {params.slow_call_us:,} µs.")
     share = values["wait_share"]
     if every.slow_in_steps and isinstance(share, float) and share < verdicts.HARDLY:
-        text = "Steps hardly wait for input: less than 1 % of their time. Faster pipelines would not shorten them."
+        text = "Steps wait for input for less than 1 % of their time. Faster pipelines would not shorten them."
         yield Notice("info", text)
     yield from _note_what_if(every)
     yield from _list_remarks(every)
@@ -291,12 +291,12 @@ def _list_remarks(every: PipelinesOfHosts) -> Iterator[Notice]:
     """Yield remarks on calls outside of steps, unless other notices have them, and on the capture."""
     if every.away > every.slow_outside:
         text = f"{every.away:,} of {every.of_steps:,} calls run outside of all steps"
-        yield Notice("info", f"{text}: the capture does not record whether the program waits for them.")
+        yield Notice("info", f"{text}: the capture does not show whether the program waits for them.")
     if every.unidentified:
         yield Notice("warning", f"{every.unidentified:,} events of iterators have no id, and count nowhere here.")
     if every.devices_wait:
         yield Notice("info", _HOST_WAITS)
     if not every.ahead_known:
-        yield Notice("info", "There are too many steps and pipelines to find what runs ahead in each step.")
+        yield Notice("info", "There are too many steps and pipelines to find calls that run ahead in each step.")
     if every.any_chosen:
         yield Notice("info", _SOME_STEPS)

@@ -73,7 +73,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--max-unpacked",
         metavar="SIZE",
         type=parse_size,
-        help="largest size that a compressed capture may unpack to, for example 40GiB (default: 16GiB)",
+        help="largest unpacked size of a compressed capture, for example 40GiB (default: 16GiB)",
     )
     _mark_common(group)
 
@@ -122,8 +122,7 @@ def add_steps(group: argparse._ArgumentGroup) -> None:
         "--steps",
         metavar="A:B",
         type=parse_step_range,
-        help="only steps from number A up to, but without, B: 3:5, 3:, :5; 3 alone means 3:4; train=3:5: steps called "
-        "train",
+        help="only steps from number A to B (exclusive): 3:5, 3:, :5; 3 alone means 3:4; train=3:5: steps called train",
     )
     _mark_common(group)
 
@@ -222,7 +221,7 @@ def check_expression(text: str) -> str:
 @make_reader
 def parse_positive(text: str) -> int:
     if not re.fullmatch(r"\d{1,9}", text, re.ASCII) or int(text) < 1:
-        raise ValueError(f"{text!r} is not a whole number above 0")
+        raise ValueError(f"{text!r} is not an integer above 0")
     return int(text)
 
 
@@ -326,8 +325,8 @@ def check_one_run(profile: Profile, what: str) -> None:
         runs = list(profile.runs)
         names = ", ".join(runs[:_NEAREST]) + (f" and {len(runs) - _NEAREST} more" if len(runs) > _NEAREST else "")
         raise UsageError(
-            f"{what} is of one run, and {len(runs)} are given: {names}; give one directory, choose one run with "
-            "--run NAME, or read them as hosts of one run with --as-hosts"
+            f"{what} shows one run, and {len(runs)} are given: {names}; give one directory, choose one run with "
+            f"--run NAME, or read them as hosts of one run with --as-hosts"
         )
 
 

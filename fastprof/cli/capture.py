@@ -27,14 +27,16 @@ _NOT_WRITTEN: Final = 3
 
 
 def add_rolling(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("again and again")
+    group = parser.add_argument_group("repeated captures")
     group.add_argument(
         "--every",
         metavar="TIME",
         type=servers.parse_waiting_time,
         help="capture again, each this long after the one before began, until --count or Ctrl-C",
     )
-    group.add_argument("--count", metavar="N", type=arguments.parse_positive, help="how often (default: 1, or no end)")
+    group.add_argument(
+        "--count", metavar="N", type=arguments.parse_positive, help="number of captures (default: 1, or endless)"
+    )
     group.add_argument(
         "--keep",
         metavar="N",
@@ -46,7 +48,7 @@ def add_rolling(parser: argparse.ArgumentParser) -> None:
 def check_rolling(args: argparse.Namespace) -> None:
     is_repeated = args.every is not None or (args.count or 1) > 1
     if args.keep is not None and not is_repeated:
-        raise UsageError("--keep is for captures again and again: with --every or --count")
+        raise UsageError("--keep is for repeated captures: with --every or --count")
     if is_repeated and args.run is not None:
         raise UsageError("--run names one run: without --every and --count")
     if args.then is not None and args.every is not None and args.count is None:
@@ -106,33 +108,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     servers.add_addresses(parser)
     group = parser.add_argument_group("what to record")
     group.add_argument(
-        "--duration", metavar="TIME", type=servers.parse_milliseconds, default=2000, help="how long (default: 2s)"
+        "--duration", metavar="TIME", type=servers.parse_milliseconds, default=2000, help="duration (default: 2s)"
     )
     group.add_argument(
         "--delay",
         metavar="TIME",
         type=servers.parse_waiting_time,
-        help="begin this much later, on the clock of each server; 0s begins at once (default: 0s, 3s for several)",
+        help="start this much later, on the clock of each server; 0s starts at once (default: 0s, 3s for several)",
     )
     servers.add_levels(group)
     group = servers.add_destination(parser)
     group.add_argument(
-        "--on-server", action="store_true", help="the servers write the captures to LOGDIR, which is a path of theirs"
+        "--on-server", action="store_true", help="the servers write the captures to LOGDIR, a path on the servers"
     )
-    group.add_argument("--no-checks", action="store_true", help="do not look into the captures for what they lack")
+    group.add_argument("--no-checks", action="store_true", help="do not check the captures for missing records")
     group = parser.add_argument_group("calling")
     group.add_argument(
         "--attempts",
         metavar="N",
         type=arguments.parse_positive,
         default=3,
-        help="how often a server is called that is busy or cannot be reached (default: 3)",
+        help="calls to a busy or unreachable server (default: 3)",
     )
     group.add_argument(
         "--timeout",
         metavar="TIME",
         type=servers.parse_waiting_time,
-        help="how long after its end a capture may take to come (default: five minutes, or the duration if longer)",
+        help="maximum time for an answer after the end of the capture (default: five minutes, or the duration if "
+        "longer)",
     )
     add_rolling(parser)
     arguments.add_talk(parser)
@@ -178,7 +181,7 @@ def _capture_servers(
     options = servers.make_options(args, args.duration)
     delay = args.delay if args.delay is not None else _COMMON_DELAY_S if len(addresses) > 1 else 0.0
     if delay and args.delay is None:
-        args.talk.note(f"all begin in {delay:g} s, at one moment by their clocks; --delay changes that")
+        args.talk.note(f"all begin in {delay:g} s, at the same time by their clocks; --delay changes that")
     if options.python_level:
         args.talk.note(
             "recording cost not measured: only 'fastprof run' and fastprof.record can measure it; "
@@ -186,7 +189,7 @@ def _capture_servers(
         )
     if options.python_level and args.duration > _PYTHON_MS:
         args.talk.note(
-            "the Python tracer writes tens of megabytes a second, and slows the program; a shorter --duration"
+            "the Python tracer writes tens of megabytes per second, and slows the program; use a shorter --duration"
         )
     root = f"{args.logdir.rstrip('/')}/plugins/profile" if save is None else ""
     start = time.time_ns() + int(delay * 10**9) if delay else 0
@@ -211,7 +214,7 @@ def _wait_for_captures(args: argparse.Namespace, crew: Crew, delay: float, stops
                 crew.cancel()
             else:
                 crew.terminate()
-                args.talk.note("ending the capture; what was recorded is kept; Ctrl-C again gives up")
+                args.talk.note("ending the capture; recorded data is saved; Ctrl-C again gives up")
         elif passed < 0:
             args.talk.progress("until all begin", int(1000 * (delay + passed)), int(1000 * delay))
         elif passed < seconds and not stops:

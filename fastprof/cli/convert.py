@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     programs = xspace_files.list_program_files(captures)
     if is_file and programs:
         left_out = count_noun(len(programs), "compiled program", "compiled programs")
-        args.talk.note(f"left out {left_out} beside the capture; a directory gets them, too")
+        args.talk.note(f"left out {left_out} beside the capture; a directory output includes them")
     output.note_written(args)
 
 

@@ -1,7 +1,7 @@
 """Write the tables as Parquet, Arrow or CSV files.
 
-OUT is a directory with the files TABLE/host=HOST/part-0.parquet. The export streams: memory is bounded whatever the
-size of the capture. OUT appears complete or not at all.
+OUT is a directory with the files TABLE/host=HOST/part-0.parquet. The export is streamed: memory is bounded for captures
+of any size. OUT is written completely or not at all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         type=arguments.split_names,
         action="extend",
-        help="tables to write (default: all tables that are read from a capture); repeatable",
+        help="tables to write (default: all tables that come from a capture); repeatable",
     )
     group.add_argument("--force", action="store_true", help="replace an existing OUT")
     arguments.add_jobs(parser)

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
     group = parser.add_argument_group("selecting a program")
     group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
-    group.add_argument("--module", metavar="NAME", help="the program: its title, the name of its module, or its id")
+    group.add_argument("--module", metavar="NAME", help="program title, module name, or id")
     group.add_argument(
         "--instruction", metavar="NAME", help="only the surroundings of this instruction, or only this computation"
     )

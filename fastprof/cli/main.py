@@ -252,7 +252,7 @@ def _list_advice(error: Exception, talk: Messages) -> Iterator[str]:
         from fastprof.inputs.resolve import find_other_run
 
         if other_run := find_other_run(talk.log_directory, error.path):
-            yield "{} is the newest of {} runs; read another one: --run {}".format(*other_run)
+            yield "{} is the newest of {} runs; read another: --run {}".format(*other_run)
 
 
 def entry() -> int:

@@ -35,13 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         type=servers.parse_milliseconds,
         default=1000,
-        help="how long to look (default: 1s)",
+        help="time to observe (default: 1s)",
     )
     group.add_argument("--level", choices=("1", "2"), default="2", help="1 little, 2 all (default: 2)")
-    group.add_argument("--count", metavar="N", type=arguments.parse_positive, default=1, help="how often (default: 1)")
+    group.add_argument(
+        "--count", metavar="N", type=arguments.parse_positive, default=1, help="number of times (default: 1)"
+    )
     group.add_argument(
         "--timeout", metavar="TIME", type=servers.parse_waiting_time, default=_GRACE_S,
-        help="how long after that an answer may take (default: 60s)",
+        help="maximum time for an answer after that (default: 60s)",
     )  # fmt: skip
     arguments.add_output(parser, limited="rows")
     arguments.add_talk(parser)
@@ -97,8 +99,8 @@ def _make_table(answers: list[_MonitorAnswer]) -> pa.Table:
         String("address", "address that was called"),
         String("status", "answered, or why not"),
         *(Number(name, "as the server reports it; null: not reported") for name in names),
-        String("text", "what the server says to people; null: it did not answer"),
-        String("reason", "why it did not answer; null: it answered"),
+        String("text", "status text of the server; null: it did not answer"),
+        String("reason", "reason without an answer; null: the server answered"),
     )
     rows = SimpleNamespace(
         address=[answer.address for answer in answers],

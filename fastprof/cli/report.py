@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--table",
         metavar="ANALYSIS.TABLE[?COLUMN=VALUE]",
         type=arguments.make_reader(parse_table_choice),
-        help="show only this table, or its rows with a value in a column: what findings give as their evidence",
+        help="show only this table, or its rows with a value in a column: the form of evidence in findings",
     )
     group.add_argument(
         "--html", metavar="FILE", help="write pages for a browser, with a timeline, as one file that needs no server"

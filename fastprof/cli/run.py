@@ -35,18 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps",
         metavar="A:B",
         type=arguments.parse_step_range,
-        help="steps from A up to, but without, B, counted from 0 as the program begins them",
+        help="steps from A to B (exclusive), counted from 0 as the program begins them",
     )
     group.add_argument(
         "--after",
         metavar="TIME",
         type=servers.parse_waiting_time,
-        help="record by time: begin this long after the program has begun to use its framework (default: 5s)",
+        help="record by time: start this long after the program begins to use its framework (default: 5s)",
     )
-    group.add_argument("--duration", metavar="TIME", type=servers.parse_milliseconds, help="for how long (default: 2s)")
+    group.add_argument("--duration", metavar="TIME", type=servers.parse_milliseconds, help="for duration (default: 2s)")
     servers.add_levels(group, python=None)
     group = servers.add_run(parser)
-    group.add_argument("--no-checks", action="store_true", help="do not look into the capture for what it lacks")
+    group.add_argument("--no-checks", action="store_true", help="do not check the capture for missing records")
     parser.set_defaults(session=(), on_error="raise", then="diagnosis")
     arguments.add_talk(parser)
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     words = ["-m", *args.module] if args.module is not None else list(args.script)
     if words in ([], ["-m"]):
-        raise UsageError("give a program: SCRIPT, or -m MODULE, after the flags of fastprof")
+        raise UsageError("name a program, SCRIPT or -m MODULE, after the flags of fastprof")
     settings = _make_settings(args)
     name = servers.get_run_name(args)
     then = servers.parse_then_verb(args)
@@ -119,7 +119,7 @@ def _note_end(args: argparse.Namespace, windows: list[dict[str, Any]]) -> None:
 
 def _make_settings(args: argparse.Namespace) -> dict[str, Any]:
     if args.steps is not None and (args.after, args.duration) != (None, None):
-        raise UsageError("--steps records by steps: without --after and --duration")
+        raise UsageError("--steps excludes --after and --duration")
     if args.steps is not None and (None in args.steps[:2] or args.steps.name):
         raise UsageError("--steps needs a first step and the one after the last, as in 10:20")
     if args.steps is None:

@@ -119,7 +119,7 @@ def _parse_address(text: str) -> str:
 @arguments.make_reader
 def _parse_port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < 1 << 16):
-        raise ValueError(f"{text!r} is not a port, a whole number from 0 to 65535")
+        raise ValueError(f"{text!r} is not a port, an integer from 0 to 65535")
     return int(text)
 
 
@@ -131,7 +131,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_parse_port,
         default=PORT,
-        help=f"port to listen on; 0 takes a free one (default: {PORT})",
+        help=f"port to listen on; 0 selects a free port (default: {PORT})",
     )
     group.add_argument(
         "--host",
@@ -142,14 +142,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "token (default: 127.0.0.1)",
     )
     group.add_argument(
-        "--token", metavar="TEXT", help="the token that requests must have (default: a random one if one is needed)"
+        "--token", metavar="TEXT", help="token that requests must contain (default: a random one if one is needed)"
     )
     group.add_argument(
         "--capture",
         metavar="ADDR",
         type=servers.parse_addresses,
         action="append",
-        help="let the page take captures of these profiler servers, and of no others, into the log directory; needs a "
+        help="let the page take captures from these profiler servers, and no others, into the log directory; needs a "
         "token; repeatable",
     )
     group.add_argument("--open", action="store_true", help="open a browser")

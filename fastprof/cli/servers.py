@@ -36,8 +36,8 @@ _ADVICE: Final = {
     "tf.profiler.experimental.server.start(PORT), xp.start_server(PORT)",
     statuses.LOST: "the program, or the network to it, ended while it was called",
     statuses.BUSY: "the program records another capture; wait for its end, or stop it",
-    statuses.LATE: "it may need longer (--timeout), or its clock is behind: --delay 0s uses no clocks",
-    statuses.UNSUPPORTED: "the server at this port does not offer this",
+    statuses.LATE: "it may need longer (--timeout), or its clock is behind: use --delay 0s",
+    statuses.UNSUPPORTED: "the server at this port does not support this",
     statuses.TOO_LARGE: "--on-server lets the server write captures of any size; or give a shorter --duration",
     statuses.EMPTY: "no event was recorded: the program did nothing then, or its tracers are off",
 }
@@ -57,7 +57,7 @@ def parse_milliseconds(text: str) -> int:
 
     time = parse_time(text)
     if time % 10**9 or not 0 < time <= _LONGEST_PS:
-        raise ValueError(f"{text!r} is not a whole number of milliseconds, from 1ms to a day: 500ms, 2s")
+        raise ValueError(f"{text!r} is not an integer number of milliseconds, from 1ms to a day: 500ms, 2s")
     return time // 10**9
 
 
@@ -108,8 +108,8 @@ def add_levels(group: argparse._ArgumentGroup, python: int | None = 1) -> None:
         type=_parse_setting,
         action="append",
         default=[],
-        help='advanced option of the profiler; true, false and whole numbers are sent as such, others and "5" as '
-        "texts; repeatable",
+        help="advanced option of the profiler; true, false and integers keep their type, everything else and "
+        '"5" are strings; repeatable',
     )
 
 
@@ -143,17 +143,19 @@ def add_addresses(parser: argparse.ArgumentParser) -> None:
         help="address of a profiler server, HOST:PORT, [IPv6]:PORT, or PORT of this machine; several: A,B or A B",
     )
     group = parser.add_argument_group("servers")
-    group.add_argument("--addresses", metavar="FILE", help="a file of addresses, between blanks, commas and line ends")
+    group.add_argument(
+        "--addresses", metavar="FILE", help="a file of addresses, separated by blanks, commas or line ends"
+    )
     group.add_argument(
         "--dns",
         metavar="NAME:PORT",
         action="append",
-        help="every address that DNS has for the name, as for a headless service of Kubernetes; repeatable",
+        help="every DNS address of the name, as for a headless Kubernetes service; repeatable",
     )
     group.add_argument(
         "--job",
         metavar="KIND:PORT",
-        help="the machines of the job that this runs in: slurm:PORT, slurm:FIRST-LAST for several processes a machine, "
+        help="the machines of the current job: slurm:PORT, slurm:FIRST-LAST for several processes a machine, "
         "or tpu for a Cloud TPU (its port: 8466)",
     )
     parser.set_defaults(session=(), on_error="raise")
@@ -181,7 +183,7 @@ def find_reachable(args: argparse.Namespace, every: Sequence[Address]) -> list[A
     workers.check_installed()
     once = drop_repeated(every)
     if len(once) < len(every):
-        args.talk.note("addresses that are given twice are called once")
+        args.talk.note("duplicate addresses are called once")
     with process.hold_signals():
         import h2.connection  # noqa: F401  before threads need it
     return once
@@ -223,9 +225,9 @@ def add_destination(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group = add_run(parser)
     hosts = group.add_mutually_exclusive_group()
     hosts.add_argument(
-        "--hosts", metavar="A,B", type=_parse_hosts, help="name hosts so, one for each address (default: the addresses)"
+        "--hosts", metavar="A,B", type=_parse_hosts, help="host names, one for each address (default: the addresses)"
     )
-    hosts.add_argument("--recorded-hosts", action="store_true", help="name hosts as their captures do")
+    hosts.add_argument("--recorded-hosts", action="store_true", help="use the host names that the captures record")
     group.add_argument("--format", choices=FORMATS, default="table", help="format of the table of servers")
     group.add_argument("--wide", action="store_true", help="show full names and all columns of the table")
     parser.set_defaults(output=None, limit=arguments.ALL, interrupted=False, content="")
@@ -420,18 +422,18 @@ def _make_worker_table(outcomes: Sequence[Outcome]) -> pa.Table:
 
     columns = (
         String("address", "address that was called"),
-        String("status", "written, on the server, or why nothing came"),
+        String("status", "result: written, on the server, or why there is no capture"),
         Bytes(
             "size_bytes",
-            "size of the capture; null: it is not here",
+            "size of the capture; null: no capture here",
             null=lambda rows: [not size for size in rows.size_bytes],
         ),
-        Count("attempts", "how often the server was called"),
+        Count("attempts", "number of calls to the server"),
         String("file", "the capture; null: there is none", null=lambda rows: [not file for file in rows.file]),
         String("host", "name of the host"),
         String(
             "reason",
-            "what the server, or the network, answered; null: it delivered",
+            "answer of the server or the network; null: a capture was delivered",
             null=lambda rows: [not reason for reason in rows.reason],
         ),
     )
@@ -451,10 +453,10 @@ def _make_remark_table(remarks: Sequence[Check]) -> pa.Table:
     from fastprof.schema.tables import String, TableSchema
 
     columns = (
-        String("code", "what is missing, for programs"),
+        String("code", "missing item, as a code"),
         String("host", "host; null: all"),
-        String("text", "what is missing"),
-        String("advice", "how the next capture gets it"),
+        String("text", "missing item"),
+        String("advice", "how to record it next time"),
     )
     rows = SimpleNamespace(**{column.name: [getattr(row, column.name) for row in remarks] for column in columns})
     return TableSchema("remarks", "something that the captures lack", columns, derived=True).of(rows)

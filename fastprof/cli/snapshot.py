@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     servers.add_addresses(parser)
     group = parser.add_argument_group("continuous profiling")
     which = group.add_mutually_exclusive_group()
-    which.add_argument("--start", action="store_true", help="begin to record")
-    which.add_argument("--stop", action="store_true", help="end it, and drop what is recorded")
+    which.add_argument("--start", action="store_true", help="start recording")
+    which.add_argument("--stop", action="store_true", help="stop recording, and drop the records")
     servers.add_levels(parser.add_argument_group("what to record, with --start"), python=0)
     servers.add_destination(parser)
     group = parser.add_argument_group("calling")
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="TIME",
         type=servers.parse_waiting_time,
-        help="how long an answer may take (default: five minutes)",
+        help="maximum time for an answer (default: five minutes)",
     )
     arguments.add_talk(parser)
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     name = servers.check_name(args, len(addresses))
     if args.start or args.stop:
         if args.logdir != servers.LOGDIR or args.then is not None:
-            raise UsageError("--start and --stop bring no capture: without -o and --then")
+            raise UsageError("--start and --stop return no capture: without -o and --then")
         methods = service_messages.START if args.start else service_messages.STOP
         outcomes = _call_servers(args, addresses, methods, servers.make_time_name(), None)
         return servers.finish_capture(args, outcomes, None, None, lambda _path: [])

@@ -53,13 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     arguments.add_session(parser, "*")
     group = parser.add_argument_group("a graph and its runs, instead of SESSION")
-    group.add_argument("--graph", metavar="FILE", help="GraphDef, also as text")
+    group.add_argument("--graph", metavar="FILE", help="GraphDef, binary or text")
     group.add_argument(
         "--run-metadata",
         metavar="FILE",
         action="append",
         default=[],
-        help="RunMetadata of a step, also as text; its number is the last one in the name, or else 0, 1, …; repeatable",
+        help="RunMetadata of a step, binary or text; the step is the last number in the name, or else 0, 1, …; "
+        "repeatable",
     )
     group.add_argument("--op-log", metavar="FILE", help="OpLogProto: types, float operations and code of nodes")
     parser.add_argument("view", metavar="VIEW", help=f"one of {', '.join(_list_views())}")
@@ -114,7 +115,7 @@ def _parse_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a whole number") from None
+        raise ValueError(f"{text!r} is not an integer") from None
 
 
 def _parse_list(text: str) -> list[str]:
@@ -125,7 +126,7 @@ def _parse_list(text: str) -> list[str]:
 def run(args: argparse.Namespace) -> None:
     views = _list_views()
     if args.view not in views and not args.session and not args.graph:
-        raise UsageError(f"which view of {args.view}? Give one of {', '.join(views)} behind it")
+        raise UsageError(f"which view of {args.view}? Add one of {', '.join(views)}")
     if args.view not in views:
         raise UsageError(f"unknown view {args.view!r}{suggest_name(args.view, views)} (choose from {', '.join(views)})")
     if (args.run_metadata or args.op_log) and not args.graph:
@@ -155,7 +156,7 @@ def _get_graph_files(args: argparse.Namespace, as_tfprof: bool) -> GraphFiles:
     from fastprof.inputs import directory_content, open_files
 
     if args.session:
-        raise UsageError(f"--graph is read instead of a SESSION, and {args.session[0]} is given, too")
+        raise UsageError(f"--graph replaces SESSION, but {args.session[0]} is also given")
     runs = directory_content.number_runs(args.run_metadata)
     if as_tfprof and len(runs) == 1:
         runs = ((0, args.run_metadata[0]),)

@@ -28,14 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--raw",
         action="store_true",
-        help="for chrome and perfetto: write only the events of the capture, no derived tracks, flows or counters; "
-        "takes less time, and bounded memory",
+        help="for chrome and perfetto: write only the events of the capture, without derived tracks, flows or "
+        "counters; takes less time, with bounded memory",
     )
     group.add_argument(
         "--stats",
         choices=STATS,
-        help="for chrome and perfetto: which stats become arguments: those of events and of their metadata (all, the "
-        "default), only those of events (event), or none",
+        help="for chrome and perfetto: stats that become arguments: of events and their metadata (all, the default), "
+        "only of events (event), or none",
     )
     group.add_argument(
         "--resolution",
@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--align-clocks",
         action="store_true",
-        help="for chrome and perfetto: move hosts by what their collectives show of their clocks; see the table "
-        "clocks of the verb communication",
+        help="for chrome and perfetto: align hosts by the clock offsets from their collectives; see the table clocks "
+        "of the verb communication",
     )
     out = parser.add_argument_group("output")
     out.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of standard output; .gz: compressed")

@@ -10,9 +10,9 @@ from fastprof.wording.spelling import suggest_name
 
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Start here": {
-        "summary": "what was captured, the three findings that matter, and what to run next",
-        "diagnosis": "what costs the time: all findings, with evidence and advice",
-        "overview": "how long steps take, what they spend it on, the most expensive ops",
+        "summary": "captured hosts, the three main findings, and commands to run next",
+        "diagnosis": "causes of lost time: all findings, with evidence and advice",
+        "overview": "step time, its breakdown, the most expensive ops",
         "serve": "the timeline and all reports in a browser",
         "info": "content of a session: hosts, planes, lines, devices, faults",
         "help": "'help VERB' explains a verb, 'help flags' the flags that verbs share",
@@ -24,13 +24,13 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Ask where the time goes": {
         "steps": "every step on every host and core: categories, stragglers, percentiles",
         "gaps": "what the program did while devices did not compute",
-        "input-pipeline": "how much of each step waits for input, and for which input ops",
+        "input-pipeline": "wait time of steps for input, and the input ops",
         "tf-data": "tf.data pipelines: iterators, critical path, bottleneck",
         "op-stats": "time by op, on hosts and devices",
         "kernel-stats": "GPU kernels: time, launch dimensions, tensor cores",
         "streams": "GPU streams: overlap, launches, queues, copies",
         "communication": "collectives and copies, hidden and exposed; clocks of hosts",
-        "critical-path": "ops and kernels that determine the length of a step",
+        "critical-path": "ops and kernels that determine step time",
         "memory-profile": "memory by allocator: peaks, fragmentation, growth",
         "python-time": "Python functions: self and total time, flame graphs",
         "annotations": "time by annotation and named scope",
@@ -40,9 +40,9 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Compiled programs": {
         "op-profile": "device time by program, category or name scope",
         "hlo-stats": "instructions: time, arithmetic, memory traffic, padding",
-        "roofline": "how near ops and steps come to the peaks of the device",
-        "hardware-units": "how busy matrix units, vector units, loads and stores were",
-        "memory-viewer": "memory of a program: the peak, and what is alive there",
+        "roofline": "how close ops and steps come to the device peaks",
+        "hardware-units": "utilization of matrix units, vector units, loads and stores",
+        "memory-viewer": "memory of a program: the peak, and the buffers alive at it",
         "hlo": "list of programs, and the text of one",
     },
     "Compare and share": {
@@ -53,7 +53,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "export": "tables as Parquet, Arrow or CSV; 'export trace', 'export xspace'",
     },
     "Other tools' forms": {
-        "pod-viewer": "XProf's pod viewer: each step on each core, and its bottleneck",
+        "pod-viewer": "XProf's pod viewer: each step on each core, with its bottleneck",
         "tfprof": "the views and the advice of tfprof",
     },
 }
@@ -85,7 +85,7 @@ def get_full_name(verb: str) -> str:
 
 def list_verbs(others: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of the help. ``others``: lines of verbs that no group lists, by name."""
-    yield "usage: fastprof SESSION                what was captured, what costs most, what to do next"
+    yield "usage: fastprof SESSION                captured hosts, costliest causes, next commands"
     yield "       fastprof VERB SESSION [flags]"
     yield ""
     yield "Profiles of TensorFlow, JAX and PyTorch as tables and reports."

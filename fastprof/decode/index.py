@@ -365,7 +365,7 @@ class Index:
         pieces["timeless"] = timeless
         pieces["base_ps"] = np.where(timeless, 0, stamps) * 1000
         if timeless.any():
-            text = "a line's timestamp does not fit 64 bits in picoseconds; its events have no start"
+            text = "the timestamp of a line does not fit 64 bits in picoseconds; its events have no start"
             self.log.add("data_loss", "time_overflow", text, path, int(timeless.sum()))
 
     def _set_labels(self, lines: Records) -> None:

@@ -243,7 +243,7 @@ def _check_steps(requested: ChosenSteps) -> Steps:
         if isinstance(requested, str):
             raise UsageError(f"steps: {error}") from error
         text = (
-            "steps must be a number, a pair (first, end) with end excluded, or a text such as '3:5' or 'train=3:5'; "
+            "steps must be a number, a pair (first, end) with end excluded, or a string such as '3:5' or 'train=3:5'; "
             "None leaves an end open"
         )
         raise UsageError(text) from error

@@ -27,13 +27,13 @@ class Engine:
         in_flight: int | None = None,
     ) -> None:
         if not isinstance(executor, Executor) and not callable(executor):
-            raise UsageError("executor must be a concurrent.futures.Executor, or a function that makes one")
+            raise UsageError("executor must be a concurrent.futures.Executor, or a function that creates one")
         if not isinstance(retries, int) or retries < 0:
-            raise UsageError("retries must be a whole number of at least 0")
+            raise UsageError("retries must be an integer of at least 0")
         if host_timeout is not None and not host_timeout > 0:
             raise UsageError("host_timeout must be a number of seconds above 0")
         if in_flight is not None and (not isinstance(in_flight, int) or in_flight < 1):
-            raise UsageError("in_flight must be a whole number of at least 1")
+            raise UsageError("in_flight must be an integer of at least 1")
         self.retries, self.host_timeout = retries, host_timeout
         self.ahead: Any = None
         """The Gathering that workers begin with if they have nothing else to do: of hosts of the next run."""
@@ -86,8 +86,8 @@ class Engine:
             raise EngineError(why) from error
         if self._make is None:
             raise EngineError(
-                f"the executor broke ({type(error).__name__}: {error}); give load(executor=…) a function that makes "
-                "one, and it is made again"
+                f"the executor broke ({type(error).__name__}: {error}); pass load(executor=…) a function that "
+                f"creates one, so that it can be created again"
             ) from error
 
 

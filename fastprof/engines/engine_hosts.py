@@ -102,7 +102,7 @@ def wrap_packed(kept: Kept) -> Packed:
 _MOST_BYTES: Final = 64 << 20
 """Most bytes of captures that are given as bytes and travel with their task."""
 _FORKED: Final = (
-    "workers are forks of another process, in which threads of Arrow may have run and may hang: spawn them, as "
+    "workers are forked processes, which may hang if Arrow threads ran before the fork: spawn them, as "
     "fastprof.engines.processes does"
 )
 
@@ -142,10 +142,10 @@ def _make_sendable(file: CaptureFile) -> CaptureFile:
     source = file.source
     if isinstance(source, bytes | bytearray | memoryview):
         if memoryview(source).nbytes > _MOST_BYTES:
-            raise UsageError("captures above 64 MiB that are given as bytes do not travel to workers; give their files")
+            raise UsageError("captures above 64 MiB cannot be sent to workers as bytes; pass their files")
         return replace(file, source=bytes(source))
     if file.pipe or not isinstance(source, str | Path | GraphFiles):
-        raise UsageError("a stream does not travel to workers; save it to a file, and give that")
+        raise UsageError("a stream cannot be sent to workers; save it to a file, and pass the file")
     return file
 
 

@@ -25,9 +25,9 @@ def processes(workers: int, memory_bytes: int | None = None) -> Callable[[], Pro
     work below ``if __name__ == "__main__":``.
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise UsageError("processes takes a whole number of at least 1")
+        raise UsageError("processes takes an integer of at least 1")
     if memory_bytes is not None and (not isinstance(memory_bytes, int) or memory_bytes < 1):
-        raise UsageError("memory_bytes must be a whole number of at least 1")
+        raise UsageError("memory_bytes must be an integer of at least 1")
 
     def pool() -> ProcessPoolExecutor:
         if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -38,7 +38,7 @@ def processes(workers: int, memory_bytes: int | None = None) -> Callable[[], Pro
 
 
 GUARD: Final = (
-    'keep what the script does below if __name__ == "__main__":, and run it from a file, not from standard input'
+    'put the work of the script below if __name__ == "__main__":, and run it from a file, not from standard input'
 )
 
 
@@ -54,7 +54,7 @@ class Pool(ProcessPoolExecutor):
         if self._began.is_set():
             return None
         return (
-            "none of the processes could begin; what they wrote to standard error says why. Each first imports the "
+            "none of the processes could start; see their output on standard error. Each first imports the "
             f"script that starts it: {GUARD}"
         )
 

@@ -163,7 +163,7 @@ class Gathering:
         except (BrokenExecutor, FastprofError):
             raise
         except Exception as error:
-            text = f"the executor takes no hosts: {type(error).__name__}: {error}; give one that runs"
+            text = f"the executor accepts no hosts: {type(error).__name__}: {error}; pass a running executor"
             raise EngineError(text) from error
         if not isinstance(future, Future):
             raise EngineError(f"submit of the executor gave no Future, but {type(future).__name__}")
@@ -265,13 +265,13 @@ class Gathering:
         return kept.fault is not None and (not kept.in_opening or task.on_error == "raise")
 
     def _check_seen(self) -> None:
-        """EngineError: workers do not see the files."""
+        """EngineError: workers cannot see the files."""
         first = list(self.done.values())[:_UNSEEN]
         unseen = [result.fault for result in first if isinstance(result.fault, NotFoundError | UnreadableError)]
         known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them
         if known and unseen and len(unseen) == len(first) and len(first) == min(_UNSEEN, len(self.tasks)):
             raise EngineError(
-                "workers do not see this file, and others neither: they need the file systems of this machine",
+                "workers cannot see this file and others: they need the file systems of this machine",
                 path=unseen[0].path,
             )
 

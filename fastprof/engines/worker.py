@@ -190,7 +190,7 @@ def _combine_parts(task: GroupTask) -> Kept:
     except FastprofError as error:
         return Kept(task.number, fault=error)
     except MemoryError:
-        return Kept(task.number, fault=MemoryLimitError(f"out of memory, merging what was kept of {task.what}"))
+        return Kept(task.number, fault=MemoryLimitError(f"out of memory, merging results of {task.what}"))
     return Kept(task.number, packed=merged)
 
 

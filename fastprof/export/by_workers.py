@@ -294,7 +294,7 @@ class _ExportByWorkers:
             hosts.of_files({file: self._work(file) for file in self.run.of_file}, self._took, report)
         except OutputError:
             if not self.parts.exists():
-                text = "the hidden folder beside it, in which it was written, was removed meanwhile"
+                text = "the hidden folder beside it, in which it was written, was removed in the meantime"
                 raise OutputError(text, path=self.name) from None
             raise
         done = [number for number in self.run.chosen if number in self.written]

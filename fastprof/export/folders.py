@@ -89,7 +89,7 @@ def _watch_folder(path: Path, force: bool, progress: Progress | None) -> Progres
     def report(stage: str, done: int, total: int) -> None:
         if not force and (path.is_symlink() or path.exists()):
             raise OutputError(
-                "already exists: it was created meanwhile; use force (--force) to replace it", path=str(path)
+                "already exists: it was created in the meantime; use force (--force) to replace it", path=str(path)
             )
         if progress is not None:
             progress(stage, done, total)

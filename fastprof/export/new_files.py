@@ -218,7 +218,7 @@ def _link_file(target: Path, temporary: Path, path: str, advice: str) -> bool:
     try:
         target.hardlink_to(temporary)
     except FileExistsError:
-        raise OutputError(f"was created meanwhile; {advice}", path=path) from None
+        raise OutputError(f"was created in the meantime; {advice}", path=path) from None
     except OSError:
         return False
     return True

@@ -283,7 +283,7 @@ class HloModule:
     def instruction(self, row: int) -> Instruction:
         """Return the instruction of a row. LookupError: no such row."""
         if row < 0:
-            raise LookupError("an instruction refers to one that is not there")
+            raise LookupError("an instruction refers to a missing instruction")
         instruction = self._met.get(row)
         if instruction is None:
             instruction = self._met[row] = self._read(row)
@@ -315,13 +315,13 @@ class HloModule:
     def rows_of(self, computation: int) -> range:
         """Return rows of a computation's instructions. LookupError: no such computation."""
         if computation < 0:
-            raise LookupError("an instruction calls a computation that is not there")
+            raise LookupError("an instruction calls a missing computation")
         raw = self.computations[computation]
         return range(int(raw["first_instruction"]), int(raw["last_instruction"]))
 
     def root_of(self, computation: int) -> Instruction:
         if computation < 0:
-            raise LookupError("an instruction calls a computation that is not there")
+            raise LookupError("an instruction calls a missing computation")
         return self.instruction(int(self.computations[computation]["root"]))
 
     def shape(self, row: int) -> Shape:

@@ -553,7 +553,7 @@ _BY_TYPE = (
     _CATEGORY,
     Count("allocation_count", "allocations of this category"),
     Count("buffer_count", "buffers in allocations of this category"),
-    Bytes("bytes", "sum of the sizes of allocations of this category"),
+    Bytes("bytes", "total size of allocations of this category"),
     Share("share", "bytes / bytes of all categories of the memory space; null: their sum is 0"),
 )
 

@@ -31,7 +31,7 @@ def make_remarks(space: MemorySpace, *, main: bool) -> Iterator[Remark]:
         return
     yield from _find_contradictions(space)
     if space.peak.reason is not None:
-        yield "info", f"The peak is not known: {space.peak.reason}."
+        yield "info", f"The peak is unknown: {space.peak.reason}."
     yield from _describe_padding(space)
     yield from _describe_fragmentation(space)
     if main:
@@ -67,8 +67,8 @@ def _describe_padding(space: MemorySpace) -> Iterator[Remark]:
         text += f", most of it for {worst}"
     yield (
         "recommendation",
-        f"{text}. Tiles pad the last dimensions of an array: use sizes that are multiples of the tile's, or another "
-        "order of dimensions.",
+        f"{text}. Tiles pad the last dimensions of an array: use multiples of the tile size, or another order of "
+        f"dimensions.",
     )
 
 
@@ -120,8 +120,8 @@ def _find_not_donated(space: MemorySpace) -> Iterator[Remark]:
     outputs = "1 output has the shape of a parameter" if count == 1 else f"{count:,} outputs have shapes of parameters"
     yield (
         "recommendation",
-        f"{outputs} and memory of {'its' if count == 1 else 'their'} own, {format_size(size)}. Parameters that are not "
-        "needed after the call can be donated (donate_argnums in JAX): their memory is then used for the outputs.",
+        f"{outputs} and memory of {'its' if count == 1 else 'their'} own, {format_size(size)}. Parameters that are "
+        f"not needed after the call can be donated (donate_argnums in JAX): outputs then use their memory.",
     )
 
 

@@ -195,7 +195,7 @@ _COSTS = (
     *_PROGRAM,
     Text("name", "name of the instruction, unique in the program; null: not recorded",
          _make_text_column("instructions", "name")),
-    Count("flops", "operations, of elementwise instructions one per element; null: unknown",
+    Count("flops", "operations, one per element for elementwise instructions; null: unknown",
           _make_cost_column("model_flops"),
           lambda p: ~p.costs["is_known"]),
     Bytes("accessed_bytes", "bytes read and written in any memory, added up as XLA does: small operands may be missing "

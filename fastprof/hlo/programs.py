@@ -169,7 +169,7 @@ def _add_program(program: Program, programs: dict[int, Program], log: ImportLog)
     if first.is_same(program):
         return
     title, number = program.title, program.id % 2**64
-    text = f"two programs have the id {number}: {title} is ignored, the earlier {first.title} is used"
+    text = f"two programs have the id {number}: {title} is ignored, and the earlier {first.title} is used"
     log.add("data_loss", "duplicate_program", text, program.path, offset=program.offset)
 
 

@@ -310,8 +310,7 @@ def _list_other_phases(directory: str, workers: Mapping[str, str]) -> dict[str, 
     read = max(sorted(several), key=lambda phase: (len(of_phase[phase]), find_last_change(directory, of_phase[phase])))
     others = sorted(several - {read})
     text = (
-        f"not read: ranks have a trace for each phase, and those of {read} are read, without "
-        f"{list_few(others)}; to read "
-        "another phase, give its traces only"
+        f"not read: ranks have a trace for each phase, and only the phase {read} is read, not {list_few(others)}; to "
+        f"read another phase, name only its traces"
     )
     return {name: (OTHER_PHASE, text) for phase in others for name in of_phase[phase]}

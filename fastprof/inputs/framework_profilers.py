@@ -36,7 +36,7 @@ class ProfilerLevels:
     def check(self) -> None:
         for name, level, highest in (("host", self.host, 3), ("device", self.device, 1), ("python", self.python, 1)):
             if level not in range(highest + 1):
-                raise UsageError(f"{name}_level is a whole number from 0 to {highest}, not {level!r}")
+                raise UsageError(f"{name}_level is an integer from 0 to {highest}, not {level!r}")
 
 
 class Profiler(Protocol):

@@ -309,7 +309,7 @@ def _note_file(name: str, place: CaptureDirectory, search: Search) -> None:
             place.documents.append(name)
         elif _MESSAGE.search(name) and not name.startswith(NO_PROGRAM):
             place.messages.append(name)
-            search.note("read only if the file itself is given", name)
+            search.note("read only if the file itself is named", name)
 
 
 def _leads_to_directory(link: os.DirEntry[str]) -> bool:

@@ -354,7 +354,7 @@ class _Script(Recorder):
             begun = " and a step of an optimizer has begun" if self._is_due else ""
             return f"it ended before {self._after_s:g} s had passed{begun}; give a smaller --after"
         if not self.counted:
-            return "it has marked no step; --after and --duration record by time"
+            return "it has not marked any step; --after and --duration record by time"
         return f"step {self._by_step[0]} has not begun; {self.counted} steps were counted"
 
 

@@ -533,7 +533,7 @@ def resolve_runs(
     for name, group in zip(_make_distinct_names(groups), groups.values(), strict=True):
         session = join_parts([*remarks, *group, *of_all], [])
         sessions[name] = replace(session, run=name, files=tuple(replace(file, run=name) for file in session.files))
-        remarks = []  # what is missing is reported once
+        remarks = []  # missing item is reported once
     return sessions
 
 

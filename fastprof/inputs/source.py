@@ -503,8 +503,8 @@ def _unpack_gzip(packed: _Packed, remarks: list[FormatRemark]) -> Iterator[bytes
         unpacked += len(chunk)
         yield chunk
     if members.trailing:
-        what = "zeros" if members.are_zeros else "bytes that gzip did not write"
-        text = f"{what} behind the compressed data are passed over"
+        what = "zeros" if members.are_zeros else "bytes that are not gzip"
+        text = f"{what} after the compressed data are ignored"
         severity = "info" if members.are_zeros else "data_loss"
         remarks.append(FormatRemark(severity, "trailing_bytes", text, members.trailing, unpacked))
 

@@ -50,7 +50,7 @@ class RecordingCost:
     def __str__(self) -> str:
         if self.share is None or not self.without_s or not self.with_s:
             return f"cost not measured: {self.why}"
-        share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, no cost seen"
+        share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, no measurable cost"
         drift = ""
         if self.drift is not None and self.drift > LIMIT:
             drift = f"; rough, as unrecorded {self.unit} before and after differ by {self.drift:.1%}".replace("%", " %")
@@ -107,7 +107,7 @@ class StepTimes:
         """Compare steps in the recorded span with those in the unrecorded spans. Without steps, compare the calls of
         the function with the most calls at regular intervals."""
         every = list(self._times)
-        best, why = RecordingCost(why="no step markers and no calls of compiled functions were seen"), ""
+        best, why = RecordingCost(why="no step markers and no calls of compiled functions"), ""
         most = (False, 0)
         for key in [STEPS] if STEPS in every else every:
             unit = key if key == STEPS else f"calls of {key}"

@@ -26,10 +26,10 @@ class AnalysisMethods:
         """How long steps take, what they spend it on, and what to do about it.
 
         top_ops: number of the most expensive ops to list
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -55,13 +55,13 @@ class AnalysisMethods:
         device: str | None = None,
         peak: str | None = None,
     ) -> Report:
-        """What costs the time: causes of lost time, the one to fix first on top, with evidence and advice.
+        """Causes of lost time, the one to fix first on top, with evidence and advice.
 
         recorded_with: command that recorded the run; hints name its flags
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -74,10 +74,10 @@ class AnalysisMethods:
     def input_pipeline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """How much of each step waits for input, and which input ops take the time.
 
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -91,7 +91,7 @@ class AnalysisMethods:
         return self.report("input_pipeline", steps_from=steps_from, device=device, peak=peak)
 
     def op_stats(self, *, device: str | None = None, peak: str | None = None) -> Report:
-        """Where time goes by op, on the host and on devices, most expensive first.
+        """Time by op, on hosts and devices, most expensive first.
 
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
@@ -119,12 +119,12 @@ class AnalysisMethods:
         long_call_us: int = 50,
         long_delay_us: int = 100,
     ) -> Report:
-        """Streams of GPUs: which kernels overlap, what idle streams wait for, launches, queues, copies.
+        """GPU streams: overlapping kernels, waits of idle streams, launches, queues, copies.
 
-        kernel_wait_us: a break between kernels below this, in microseconds, waits for nothing
-        queue_length: length from which on a queue is full: calls that launch wait
-        long_call_us: a call that launches is long above this, in microseconds
-        long_delay_us: the delay from a call to what it launched is long above this, in microseconds
+        kernel_wait_us: breaks between kernels shorter than this, in microseconds, count as kernel wait
+        queue_length: queue length at which launch calls wait
+        long_call_us: launch calls longer than this, in microseconds, count as long
+        long_delay_us: launch delays longer than this, in microseconds, count as long
 
         Tables: devices, streams, kinds, names, idle, launches, queues, copies.
         Figures: stream_count, launch_count, unlaunched_count, main_stream, idle_share, hidden_share, break_ps,
@@ -140,16 +140,15 @@ class AnalysisMethods:
         )
 
     def critical_path(self, *, annotation: str = "", instance: int = -1, steps_from: str = "auto") -> Report:
-        """Critical path of a step: the ops and kernels that follow from each other and take longest.
+        """Critical path of a step: the longest chain of dependent ops and kernels.
 
-        annotation: examine the annotation whose name contains this text; without it a step, and all that is
-        recorded where there are no steps
-        instance: which of several such annotations or steps, from 0 in order of time; -1: the one of median
-        duration
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        annotation: annotation to examine: the one whose name contains this text (default: a step, or everything
+        recorded if there are no steps)
+        instance: index of the annotation or step to examine, from 0 in order of time (-1: median duration)
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
 
         Tables: windows, kinds, names, path.
         Figures: path_ps, window_ps, path_share, host_share, kernel_share, collective_share, copy_share,
@@ -164,7 +163,7 @@ class AnalysisMethods:
         device: str | None = None,
         peak: str | None = None,
     ) -> Report:
-        """Device time by program, category or name scope, how well it was used, and what fusions are made of.
+        """Device time by program, category or name scope, its utilization, and the contents of fusions.
 
         group_by: how the tree groups ops
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
@@ -190,12 +189,12 @@ class AnalysisMethods:
         return self.report("hlo_stats", device=device, peak=peak)
 
     def roofline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
-        """How near ops, steps and programs come to the peaks of the device, and what bounds them.
+        """How close ops, steps and programs come to the device peaks, and what bounds them.
 
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -207,7 +206,7 @@ class AnalysisMethods:
         return self.report("roofline", steps_from=steps_from, device=device, peak=peak)
 
     def hardware_units(self) -> Report:
-        """How busy matrix units, vector units, loads and stores of devices were, by program and op.
+        """Utilization of matrix units, vector units, loads and stores of devices, by program and op.
 
         Tables: units, programs, ops, counters.
         Figures: device_count, sampled_device_count, sample_count, busiest_unit, busiest_percent, matrix_percent,
@@ -216,11 +215,11 @@ class AnalysisMethods:
         return self.report("hardware_units")
 
     def memory_viewer(self, *, module: str | int | None = None, memory_space: str | int = "0") -> Report:
-        """Memory of compiled programs: the peak, what is alive there, padding, lifetimes, allocations.
+        """Memory of compiled programs: the peak, the buffers alive at it, padding, lifetimes, allocations.
 
         module: the program to show: its title, with parentheses, its name, or its id (default: the largest)
-        memory_space: the memory space to show: a number, also in the form S(5), or device, hbm, vmem, sflag, cmem,
-        smem, host, sparsecore
+        memory_space: the memory space to show: a number, optionally in the form S(5), or device, hbm, vmem, sflag,
+        cmem, smem, host, sparsecore
 
         Tables: modules, buffers_at_peak, peak_by_op, by_allocation_type, heap, allocations, lifetimes.
         Figures: module, host, memory_space, memory_space_name, peak_bytes, peak_instruction, peak_point,
@@ -231,12 +230,12 @@ class AnalysisMethods:
         return self.report("memory_viewer", module=module, memory_space=memory_space)
 
     def communication(self, *, steps_from: str = "auto") -> Report:
-        """Collectives, copies and feeds: how much of them compute hides, and what the rest costs steps.
+        """Collectives, copies and feeds: the part hidden by compute, and the cost of the rest.
 
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
 
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers, links, clocks, blame,
         host_steps.
@@ -256,16 +255,16 @@ class AnalysisMethods:
         short_lived_us: int = 1000,
         steps_from: str = "auto",
     ) -> Report:
-        """Memory by allocator: peaks, what is alive, fragmentation, lifetimes, growth from step to step.
+        """Memory by allocator: peaks, live allocations, fragmentation, lifetimes, growth over steps.
 
         at: also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms
-        request: also report when a request of this size would have fitted, in bytes or as 2GiB: a failed allocation
-        writes no event, but its error message has the size
+        request: also report when a request of this size would fit, in bytes or as 2GiB: a failed allocation writes
+        no event, but its error message has the size
         short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
 
         Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline,
         snapshots, allocations.
@@ -283,13 +282,13 @@ class AnalysisMethods:
         )
 
     def gaps(self, *, top: int = 50, steps_from: str = "auto") -> Report:
-        """Gaps: what devices do with their time, and what the program did while they did not compute.
+        """Gaps: device time by kind, and what the program did while devices did not compute.
 
         top: number of the longest gaps to list
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
 
         Tables: devices, by_cause, by_step, gaps.
         Figures: device_count, used_device_count, unused_device_count, window_ps, busy_ps, compute_ps,
@@ -299,7 +298,7 @@ class AnalysisMethods:
         return self.report("gaps", top=top, steps_from=steps_from)
 
     def tf_data(self, *, parallel: int = 4, slow_call_us: int = 50) -> Report:
-        """Input pipelines of tf.data: the iterator graph, its critical path, the bottleneck, how to fix it.
+        """tf.data input pipelines: the iterator graph, its critical path, the bottleneck, how to fix it.
 
         parallel: number of elements that parallel iterators process at a time in the what-if table
         slow_call_us: calls of a pipeline longer than this, in microseconds, are slow
@@ -312,12 +311,12 @@ class AnalysisMethods:
         return self.report("tf_data", parallel=parallel, slow_call_us=slow_call_us)
 
     def pod_viewer(self, *, steps_from: str = "auto") -> Report:
-        """Each step on each core of all hosts: what it spent its time on, and its bottleneck.
+        """Each step on each core of all hosts: its time by category, and its bottleneck.
 
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
 
         Tables: cores, collectives.
         Figures: step_count, host_count, core_count, device_type, slowest_core_step_ps, collective_wait_ps.
@@ -342,10 +341,10 @@ class AnalysisMethods:
         ] = "latency",
         batch_order: Literal["latency", "delay", "padding", "padded_size", "efficiency"] = "latency",
     ) -> Report:
-        """Requests and batches of a model server: latency by percentile, and what it is made of.
+        """Requests and batches of a model server: latency by percentile and by part.
 
-        request_order: the order by which XProf's page samples requests
-        batch_order: the order by which XProf's page samples batches
+        request_order: order in which XProf's page samples requests
+        batch_order: order in which XProf's page samples batches
 
         Tables: models, breakdown, latency, requests, batches, batch_sizes, tensor_patterns.
         Figures: request_count, batch_count, model_count, requests_per_second, mean_latency_ps, p50_latency_ps,
@@ -354,12 +353,12 @@ class AnalysisMethods:
         return self.report("inference", request_order=request_order, batch_order=batch_order)
 
     def annotations(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
-        """Annotations of users: time by name and step, what devices do meanwhile; time by named scope.
+        """User annotations: time by name and step, device activity during them; time by named scope.
 
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
 
@@ -369,7 +368,7 @@ class AnalysisMethods:
         return self.report("annotations", steps_from=steps_from, device=device, peak=peak)
 
     def python_time(self, *, nodes: int = 5000) -> Report:
-        """Python: self and total time by function, what calls what, the ops and kernels below, flame graphs.
+        """Python: self and total time by function, callers, callees, ops and kernels below, flame graphs.
 
         nodes: nodes of the table stacks per host; smaller stacks are summed up
 
@@ -382,10 +381,10 @@ class AnalysisMethods:
     def steps(self, *, steps_from: str = "auto") -> Report:
         """Every step on every host and core: its time by category, stragglers, percentiles.
 
-        steps_from: source of steps: markers of the program or its framework, as in XProf (markers), calls of the
-        data loader (loader), executions of a compiled program (modules), repeating annotations or patterns of
-        launches (annotations, launches); auto: the first source in the capture, with the work that it launched. Any
-        other text is the name of markers or of an annotation, without their numbers
+        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
+        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
+        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
+        names markers or an annotation, without their numbers
 
         Tables: steps, breakdown, step_summary, hosts, slow_steps, between_steps, stragglers.
         Figures: steps_source, steps_certainty, steps_inferred, step_count, incomplete_step_count, host_count,

@@ -42,12 +42,12 @@ _TRENDS: Final = TableSchema(
         ),
         Picoseconds("step_time_max_ps", "longest time of a complete step; null: there are none"),
         Share("input_share", "share of step time in which input is loaded or waited for; null: there are no steps"),
-        Share("not_computing_share", "share of the run in which the mean device does not compute; null: unknown"),
-        Share("finding_share", "share of the run that the first finding costs; null: unknown"),
-        String("finding", "the first finding of the diagnosis: what costs most; null: there is none"),
+        Share("not_computing_share", "share of the run without compute, mean over devices; null: unknown"),
+        Share("finding_share", "share of the first finding in the run; null: unknown"),
+        String("finding", "first finding of the diagnosis: the costliest cause; null: there is none"),
         Bytes("memory_peak_bytes", "the largest peak of an allocator; null: not recorded"),
         Kind(pa.int64(), "ns")("start_unix_ns", "start of profiling on the first host, Unix time; null: not recorded"),
-        String("problem", "why the run cannot be read, or what of it is lost; null: neither"),
+        String("problem", "reason why the run cannot be read, or lost parts of it; null: neither"),
     ),
     derived=True,
 )
@@ -81,7 +81,7 @@ def _round_figure(figure: object) -> int | None:
 
 
 def make_trends_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Make the table of rows that have a ``run``; one that cannot be read has a ``problem`` only."""
+    """Make the table of rows that have a ``run``; unreadable runs have only a ``problem``."""
     return pa.Table.from_pylist([dict(row) for row in rows], schema=_TRENDS.arrow())
 
 
@@ -101,11 +101,11 @@ def batch(
 ) -> Iterator[tuple[Run, dict[str, Report]]]:
     """Yield the reports ``names`` (none: all) of each run of a log directory, newest first, as each run is complete.
 
-    ``runs``: some of them, by name, in this order. ``since``: those of that time or later, by their name, else by the
-    last change of their files: "2026-11-01", "2026-11-01 12:30" or a ``datetime``. ``params``: of the analyses. The
-    others are those of ``load``; one executor serves all runs. With ``on_error="skip"`` a run without a host that can
-    be read is left out, and warned of. NotFoundError: there are no runs, or none of a name; other errors are raised
-    when the run is reached.
+    ``runs``: names of runs, in this order. ``since``: only runs of that time or later, by name, else by the last change
+    of their files: "2026-11-01", "2026-11-01 12:30" or a ``datetime``. ``params``: parameters of the analyses. Other
+    arguments are those of ``load``; one executor serves all runs. With ``on_error="skip"`` a run without a readable
+    host is left out, with a warning. NotFoundError: there are no runs, or none of a name; other errors are raised when
+    the run is reached.
     """
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
     engine = _make_engine(executor, retries, host_timeout, in_flight)
@@ -130,9 +130,9 @@ def trends(
     time.
 
     Columns: run, step_count, step_time_p50_ps, step_time_max_ps, input_share, not_computing_share, finding_share,
-    finding (what costs most), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: some of them, as of
-    ``batch``. The others are those of ``load``; one executor serves all runs. A run that cannot be read has its error
-    as ``problem``. NotFoundError: there are no runs, or none of a name.
+    finding (costliest cause), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: a selection, as in
+    ``batch``. Other arguments are those of ``load``; one executor serves all runs. A run that cannot be read has its
+    error as ``problem``. NotFoundError: there are no runs, or none of a name.
     """
 
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}

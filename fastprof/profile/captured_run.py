@@ -45,8 +45,8 @@ by the time they were taken."""
 
 
 class CapturedRun:
-    """Run that is being captured. ``name``: its name (see ``is_run_name``), or None for the time, in whole seconds, the
-    next that no other run has. ``is_shared``: other processes write to the named run, too. Raises OutputError."""
+    """Run that is being captured. ``name``: name of the run (see ``is_run_name``); None: the next time, in whole
+    seconds, that no other run has. ``is_shared``: other processes write to the named run, too. Raises OutputError."""
 
     def __init__(self, log_directory: str, name: str | None = None, *, is_shared: bool = False) -> None:
         self._made: list[Path] = []
@@ -127,7 +127,7 @@ class CapturedRun:
 
 
 class NewestRuns:
-    """Newest runs of repeated captures: ``most`` of them stay, None for all."""
+    """Newest runs of repeated captures: the newest ``most`` stay; None keeps all."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
@@ -200,7 +200,7 @@ _OF_DURATION: Final = 0.9
 _MOST_TEXTS: Final = 5
 _LONGEST: Final = 300
 DAMAGED: Final = "damaged"
-_SALVAGE: Final = "read it with on_error=salvage, which keeps what is sound"
+_SALVAGE: Final = "read it with on_error=salvage, which keeps the intact parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,13 +241,13 @@ def check_capture(
     lacks = {row["what"]: row["how"] for row in reports["diagnosis"].tables["unrecorded"].to_pylist()}
     checks = list(_check_steps(reports["steps"], lacks, duration_ps, words)) if host_level else []
     if host_level == 0:
-        checks.append(Check("host_tracer_off", None, "the host tracer was off: nothing shows what threads did, and "
-                            "what devices waited for", words.host_tracer))  # fmt: skip
+        checks.append(Check("host_tracer_off", None, "the host tracer was off: host threads and the causes of device "
+                            "waits are not recorded", words.host_tracer))  # fmt: skip
     elif "host threads" in lacks:
-        checks.append(Check("no_host_threads", None, "a host has no events of threads: its program did nothing that "
-                            "the profiler records", "look whether the program was running, or waited"))  # fmt: skip
+        checks.append(Check("no_host_threads", None, "a host has no thread events: its program had no activity that "
+                            "the profiler records", "check whether the program was running or waiting"))  # fmt: skip
     if device_level == 0:
-        checks.append(Check("device_tracer_off", None, "the device tracer was off: nothing shows what devices did",
+        checks.append(Check("device_tracer_off", None, "the device tracer was off: device work is not recorded",
                             words.device_tracer))  # fmt: skip
     for host in profile.tables["hosts"].to_pylist():
         checks += _check_host(host, duration_ps, words)
@@ -304,7 +304,7 @@ def _check_host(host: dict[str, Any], duration_ps: int, words: _Words) -> Iterat
     name, start, stop = host["host"], host["start_unix_ns"], host["stop_unix_ns"]
     if start is not None and stop is not None and 0 <= (took := 1000 * (stop - start)) < _OF_DURATION * duration_ps:
         yield Check("too_short", name, f"{format_time(took)} of the requested {format_time(duration_ps)} were recorded",
-                    "the capture was ended early: by an interrupt, or because the program ended")  # fmt: skip
+                    "the capture ended early: it was interrupted, or the program ended")  # fmt: skip
     for code in ("errors", "warnings"):
         for text in host[code][:_MOST_TEXTS]:
             dropped = "drop" in text.casefold()
@@ -335,7 +335,7 @@ def record(
     """Record this program with the profiler of its framework: JAX, TensorFlow or PyTorch. Use it in ``with``.
 
     ``logdir``: the capture becomes ``LOGDIR/plugins/profile/RUN/HOST.xplane.pb`` (PyTorch: ``….pt.trace.json``).
-    ``steps``: record from step ``steps[0]`` up to, but without, ``steps[1]``, counted from 0 in the block by
+    ``steps``: record from step ``steps[0]`` to ``steps[1]`` (exclusive), counted from 0 in the block by
     ``Recording.steps``, ``step`` or ``keras_callback``. Without it the entire block is recorded.
     ``run``: name of the run; default: the time. Processes of one program that give the same name share the run.
     ``host_level`` 0 to 3, ``device_level`` 0 or 1, ``python_level`` 0 or 1: what the tracers record. Without
@@ -439,7 +439,7 @@ class Recording:
 
     @cached_property
     def profile(self) -> Profile:
-        """Profile of what was recorded. Raises NotFoundError: nothing yet."""
+        """Profile of the recording. Raises NotFoundError if nothing is recorded yet."""
         if self.path is None:
             raise NotFoundError(self._why_nothing())
         from fastprof.profile.loading import load
@@ -448,7 +448,7 @@ class Recording:
 
     @cached_property
     def remarks(self) -> list[Check]:
-        """Checks of what the capture lacks, each with ``text`` and ``advice``; reads all events."""
+        """Missing records of the capture, each with ``text`` and ``advice``; reads all events."""
         return check_capture(self.profile, 0, self._levels.host, self._levels.device, "record")
 
     def __repr__(self) -> str:

@@ -51,19 +51,19 @@ def load(
     ``as_hosts``: read all captures as hosts of one run instead.
 
     ``on_error``: "raise" stops at the first damaged or missing host; "skip" loads the other hosts; "salvage" keeps
-    what can be decoded before and after a fault. The table ``import_log`` lists what was left out.
+    what can be decoded before and after a fault. The table ``import_log`` lists omitted parts.
     ``threads``: the number of decoding threads; default: one per processor.
-    ``max_unpacked``: the number of bytes that a compressed capture may unpack to; default: 16 GiB. A
+    ``max_unpacked``: the largest unpacked size of a compressed capture, in bytes; default: 16 GiB. A
     larger value also raises the memory limit of names, planes and lines, otherwise proportional to the capture.
     ``progress``: called with a stage, the amount done, and the total.
 
     ``executor``: a concurrent.futures.Executor, or a function that makes one, such as
     ``fastprof.engines.processes(8)``: analyses then read each host there, and no capture is opened here but for tables;
-    see docs/scale.md. ``retries``: of a host whose worker was lost; ``host_timeout``: seconds that a host may take;
-    ``in_flight``: hosts given to the executor at a time. ``threads`` is then that of a host, default: 1.
+    see docs/scale.md. ``retries``: for a host whose worker was lost; ``host_timeout``: maximum seconds for a host;
+    ``in_flight``: hosts submitted to the executor at a time. ``threads`` is then that of a host, default: 1.
 
     Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading finds
-    the planes of the captures. Events are decoded when a table is first used.
+    the planes of the captures. Events are decoded at the first use of a table.
     """
     how: dict[str, Any] = {
         "run": name_runs(run),
@@ -96,11 +96,11 @@ def load_graph(
     threads: int | None = None,
     max_unpacked: int | None = None,
 ) -> Profile:
-    """Open a graph of TensorFlow 1 in a file of its own as the profile that tfprof would make of it.
+    """Open a TensorFlow 1 graph file as the profile that tfprof would make of it.
 
-    ``graph``: a GraphDef, also as text. ``run_metadata``: RunMetadata of its runs by step; of a list, steps are the
-    last numbers in the names of the files, or else 0, 1, …. ``op_log``: an OpLogProto with types, float operations
-    and code. The others, and errors, are those of ``load``.
+    ``graph``: a GraphDef, binary or text. ``run_metadata``: RunMetadata of its runs by step; in a list, the step of a
+    file is the last number in its name, or else 0, 1, …. ``op_log``: an OpLogProto with types, float operations and
+    code. Other arguments, and errors, are those of ``load``.
     """
     if isinstance(run_metadata, Mapping):
         steps = tuple(sorted((step, os.fspath(path)) for step, path in run_metadata.items()))
@@ -114,8 +114,7 @@ def load_graph(
 
 
 def load_again(path: Named | Sequence[Named], **how: Any) -> Profile:
-    """Load captures that were open before. UnreadableError, too: a pipe has taken the place of one, and nobody may ever
-    write to it."""
+    """Reopen captures. Also raises UnreadableError if a pipe has replaced one, because it might block forever."""
     return _open_profile(path, how, again=True)
 
 
@@ -177,8 +176,8 @@ def _join_profiles(profiles: dict[str, Profile], path: Any, how: dict[str, Any])
 
 
 def runs(logdir: str | os.PathLike[str], *, since: str | date | None = None) -> list[Run]:
-    """List the runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``. ``since``: those of that time
-    or later, as of ``batch``."""
+    """List the runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``. ``since``: only runs of
+    that time or later, as in ``batch``."""
     return sessions.list_runs(logdir, since)
 
 

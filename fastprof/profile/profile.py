@@ -51,7 +51,7 @@ def _make_table_property(name: str) -> Any:
 
 def check_batch_rows(rows: int) -> None:
     if not 1 <= rows < 2**63:
-        raise UsageError("batch_rows must be a whole number of at least 1")
+        raise UsageError("batch_rows must be an integer of at least 1")
 
 
 class Profile(AnalysisMethods):
@@ -103,7 +103,7 @@ class Profile(AnalysisMethods):
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """Tables by name. Each is decoded on first use and then kept."""
+        """Tables by name. Each is decoded on first use and then cached."""
         return self._tables
 
     hosts: pa.Table = _make_table_property("hosts")
@@ -138,10 +138,10 @@ class Profile(AnalysisMethods):
     def event_table(self, columns: Sequence[str] | None = None, stats: Sequence[str] = ()) -> pa.Table:
         """Return columns of ``events`` (None: all), and one typed column per named stat.
 
-        The value of a stat is the event's own, else that of its event metadata; the first if there are several; null if
+        The value of a stat is the event's own, else from its event metadata; the first if there are several; null if
         there is none. Integers are int64 (uint64 as two's complement), doubles float64, texts a dictionary, bytes
-        large_binary. A stat with integers and doubles is float64 if that is exact; other mixtures are text. UsageError:
-        no capture of the session has a stat of this name.
+        large_binary. A stat with both integers and doubles is float64 if that is exact; other mixtures are text.
+        UsageError: no capture of the session has a stat of this name.
         """
         return self._tables.event_table(columns, stats)
 
@@ -158,11 +158,11 @@ class Profile(AnalysisMethods):
         return self._tables.batches(self._tables.event_request(columns, stats), batch_rows)
 
     def dataset(self, table: str = "events", *, stats: Sequence[str] = (), plain_texts: bool = False) -> Dataset:
-        """Return a table as a ``pyarrow.dataset.Dataset``: DuckDB, Polars, pyarrow and others read of it the columns
-        and the rows that a query needs. Planes and lines that a condition excludes are not decoded.
+        """Return a table as a ``pyarrow.dataset.Dataset``: DuckDB, Polars, pyarrow and others read only the columns and
+        rows that a query needs. Planes and lines that a condition excludes are not decoded.
 
-        ``stats``: columns beside events, as in ``event_table``. ``plain_texts``: texts as large_string, for readers
-        that take no dictionaries. It pickles as the profile does. UsageError: no such table or stat.
+        ``stats``: additional columns of events, as in ``event_table``. ``plain_texts``: texts as large_string, for
+        readers without dictionary support. It pickles as the profile does. UsageError: no such table or stat.
         """
         from fastprof.profile.table_dataset import TableDataset
 
@@ -191,14 +191,14 @@ class Profile(AnalysisMethods):
         return report
 
     def reports(self, *names: str, **params: Any) -> dict[str, Report]:
-        """Return several reports (without names: all) from one pass over the capture. A parameter goes to all analyses
-        that have it. If some fail, as on damaged numbers, the others answer; reports of those that failed have no rows
-        and a notice of the severity "error". Those of several jobs are reports of several runs: see ``by_job``."""
+        """Return several reports (without names: all) from one pass over the capture. A parameter is passed to all
+        analyses that have it. If some fail, for example on damaged numbers, the others still run; failed reports have
+        no rows and a notice of the severity "error". With several jobs, reports are of several runs: see ``by_job``."""
         return self.by_job.reports_together(*names, **params)
 
     @property
     def by_job(self) -> Profile:
-        """This profile; or one of several runs, if its traces cannot be of one job: see docs/sessions.md."""
+        """This profile, or a profile of several runs if its traces cannot belong to one job: see docs/sessions.md."""
         return self
 
     def reports_together(self, *names: str, **params: Any) -> dict[str, Report]:
@@ -225,8 +225,8 @@ class Profile(AnalysisMethods):
         return reports
 
     def answers(self, names: Sequence[str], params: Mapping[str, Any], form: str) -> dict[str, contract.AnalysisReport]:
-        """Return the reports for the renderers of a format. For ``xprof``, they also have what XProf's pages need of
-        each host."""
+        """Return the reports for the renderers of a format. For ``xprof``, they also have the host values that
+        XProf's pages need."""
         if form != "xprof":
             return {name: report.answer for name, report in self.reports_together(*names, **params).items()}
         return self._computing()(names, params, form)
@@ -249,9 +249,9 @@ class Profile(AnalysisMethods):
         """Return a view of tfprof: "scope", "graph", "op" or "code"; see docs/tfprof.md for the options. It is of a
         profile of tfprof, or of the ops of a capture.
 
-        ``given``: options by tfprof's names, ``select=["micros"]``. The others are those of tfprof's command line, of
-        ``preset``, or of ``options``, a dictionary as tfprof's Python interface takes it. ``host``: whose profile, if
-        several have one. UsageError: an unknown view, option or step, or no such profile.
+        ``given``: options by tfprof's names, ``select=["micros"]``. Other options have the defaults of tfprof's command
+        line, of ``preset``, or of ``options``, a dictionary as tfprof's Python interface takes it. ``host``: whose
+        profile, if several have one. UsageError: an unknown view, option or step, or no such profile.
         """
         from fastprof.tfprof.tfprof_views import TfprofView, choose_options
 
@@ -284,7 +284,7 @@ class Profile(AnalysisMethods):
             self._view_sets.of(host).prepare()
 
     def tfprof_advice(self, checkers: Sequence[str] | None = None, *, host: str | None = None) -> TfprofAdvice:
-        """Return what tfprof's advisor says; ``checkers``: names of some of its checkers. UsageError: an unknown
+        """Return the report of tfprof's advisor; ``checkers``: names of some of its checkers. UsageError: an unknown
         one."""
         from fastprof.tfprof.tfprof_views import TfprofAdvice
 
@@ -366,8 +366,8 @@ class Profile(AnalysisMethods):
     ) -> None:
         """Write the selected events for a trace viewer; see docs/trace.md. ``format``: "chrome", "perfetto", "xprof" or
         "xprof-streaming"; None: by the suffix of ``out``. Compressed if ``out`` ends in .gz. ``max_text``: in XProf's
-        formats, bytes of a text that several events may repeat; 0: no limit. ``align_clocks``: move hosts by
-        what the report ``communication`` knows of their clocks. ``force``: replace an existing file."""
+        formats, bytes of a text that several events may repeat; 0: no limit. ``align_clocks``: align hosts by the clock
+        offsets of the report ``communication``. ``force``: replace an existing file."""
         from fastprof.profile.trace_out import Trace, find_trace_form, get_clock_offsets
 
         form = find_trace_form(str(out)) if format is None else format
@@ -533,7 +533,7 @@ def compute_reports(
 
 
 def get_host_readers(names: Sequence[str], form: str) -> Mapping[str, contract.Keeper]:
-    """Return what a format needs of each host beside the reports: XProf's pages need more."""
+    """Return the host values that a format needs in addition to the reports: XProf's pages need more."""
     if form != "xprof":
         return {}
     from fastprof.xprof import report_xprof
@@ -563,7 +563,7 @@ def open_runs(
     most = check_reading(on_error, threads, max_unpacked)
     sessions = resolve_runs(path, name_runs(run), missing_ok=on_error != "raise", as_hosts=as_hosts)
     for file in [file for session in sessions.values() for file in session.files if again and file.pipe]:
-        raise UnreadableError("is a pipe or a device now; a file was expected", path=file.path)
+        raise UnreadableError("is now a pipe or a device; a file was expected", path=file.path)
     workers = Workers(threads or count_cpus(), progress)
     if len(sessions) == 1:
         return {name: _open_session(session, on_error, workers, most) for name, session in sessions.items()}, False
@@ -576,7 +576,7 @@ def check_reading(on_error: str, threads: int | None, max_unpacked: int | None) 
     if on_error not in ON_ERROR:
         raise UsageError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise UsageError("threads must be a whole number of at least 1")
+        raise UsageError("threads must be an integer of at least 1")
     return open_files.check_limit(max_unpacked)
 
 

@@ -197,8 +197,8 @@ class Report:
         verbose: bool = False,
     ) -> str:
         """Return the text for people, ``width`` columns wide. ``limit``: rows per table, or None as the analysis lays
-        it out. ``wide``: full names and all columns, however long the lines. ``verbose``: also what was examined
-        without a finding, what is unknown, how findings are ranked, and inherited remarks."""
+        it out. ``wide``: full names and all columns, regardless of line length. ``verbose``: also checks without a
+        finding, unknown causes, the ranking of findings, and inherited remarks."""
         from fastprof.render import report_text
         from fastprof.render.table_forms import Look
 

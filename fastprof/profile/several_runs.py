@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 class ReportOfRuns(Report):
     """Report of several runs. ``runs``: the report of each run, by name. ``tables``: those of all runs, with the column
-    ``run``. ``notices``: those of all runs, which name their run. Figures, drawings and documents are those of
+    ``run``. ``notices``: those of all runs, which name their run. Figures, drawings and documents belong to
     ``runs[NAME]``."""
 
     def __init__(self, runs: Mapping[str, Report]) -> None:
@@ -107,8 +107,8 @@ def _join_html(runs: Mapping[str, Profile] | Mapping[str, Report]) -> str:
 
 
 class ProfileOfRuns(Profile):
-    """Several runs. Tables and tables of reports have the column ``run`` in front; ids are unique over all runs;
-    figures, drawings and traces are those of ``runs[NAME]``."""
+    """Several runs. Tables and tables of reports start with the column ``run``; ids are unique over all runs;
+    figures, drawings and traces belong to ``runs[NAME]``."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class ProfileOfRuns(Profile):
     def _needs_one_run(self) -> UsageError:
         names = ", ".join(list(self._runs)[:_MOST_LISTED])
         return UsageError(
-            f"this is of one run, and {count_noun(len(self._runs), 'run is', 'runs are')} loaded: use "
+            f"this needs one run, and {count_noun(len(self._runs), 'run is', 'runs are')} loaded: use "
             "profile.runs[NAME], "
             f"or load(…, as_hosts=True) for hosts of one run; runs: {names}"
         )

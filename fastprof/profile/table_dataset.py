@@ -4,8 +4,8 @@
                   what of these the condition excludes, pyarrow finds; the rest it filters row by row
 
 The Dataset is a real one, of a file a plane, because some of pyarrow reads Datasets without Python (a union, a join).
-These files are made when they are read, with all columns; ``scanner``, which all else comes through, decodes only what
-is asked for.
+These files are made when they are read, with all columns; ``scanner``, which serves all other reads, decodes only what
+is requested.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc]
         used = _find_used_columns(schema, columns, condition)
         rows = how.get("batch_size") or BATCH_ROWS
         if not isinstance(rows, int) or not 0 < rows < 2**31:
-            raise UsageError(f"batch_size must be a whole number of rows above 0, not {rows!r}")
+            raise UsageError(f"batch_size must be an integer number of rows above 0, not {rows!r}")
         return Scan(self._rows, used, columns, condition, rows)
 
     def filter(self, expression: ds.Expression) -> TableDataset:

@@ -63,7 +63,7 @@ def describe_alignment(communication: Report, hosts: Sequence[str]) -> str:
     met = [row for row in rows if row["host"] not in aligned]
     why = "no collectives show how they differ"
     if any(row["violated"] for row in met):
-        why = "in some collectives one was done before another began, so that hosts do not count these alike"
+        why = "in some collectives, one host finished before another began, so hosts number collectives differently"
     elif met:
         why = "too few collectives show how they differ"
     if not moved:

@@ -311,7 +311,7 @@ def _unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
     for name, reason in names:
         if reason is not None:
             unknown.setdefault(reason, []).append(name)
-    return [f"Not known: {', '.join(names)} ({reason})" for reason, names in unknown.items()]
+    return [f"Unknown: {', '.join(names)} ({reason})" for reason, names in unknown.items()]
 
 
 def _split_number(scalar: Scalar, look: Look) -> tuple[str, str]:

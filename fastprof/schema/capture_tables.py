@@ -84,7 +84,7 @@ _TABLES = (
         Text("name", "name of the event; null: its plane has no event metadata with this id"),
         Picoseconds("start_ps", "start of the event, from the start of profiling on its host; null: an aggregated "
                     "event, which has no start"),
-        Picoseconds("duration_ps", "duration of the event; of an aggregated event, the sum of all occurrences"),
+        Picoseconds("duration_ps", "duration of the event; for an aggregated event, the sum of all occurrences"),
         Count("num_occurrences", "number of occurrences of an aggregated event; null: a single event"),
     )),
     TableSchema("event_stats", "a stat of an event", (EVENT_ID, *_STAT)),

@@ -75,7 +75,7 @@ def open_rows(tables: TableSet | TablesOfRuns, name: str, stats: Sequence[str], 
     if name not in TABLES:
         raise UsageError(explain_missing_table(name))
     if stats and name != "events":
-        raise UsageError(f"stats stand beside events, not beside {name}")
+        raise UsageError(f"stats are columns of events, not of {name}")
     rows = _RowsOfRuns(tables, name, stats) if isinstance(tables, TablesOfRuns) else _make_rows(tables, name, stats)
     if plain_texts:
         rows.schema = decode_dictionaries(rows.schema)

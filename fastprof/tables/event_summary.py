@@ -25,7 +25,7 @@ def _lacks_single(sums: Any) -> Any:
 SUMMARY = TableSchema("event_summary", "the events of one name", (
     Kind(pa.string())("name", "name of the events; null: their planes have no name for them",
                       lambda sums: sums["name"]),
-    Count("count", "events; of aggregated events, their occurrences", lambda sums: sums["count"]),
+    Count("count", "number of events; aggregated events count with their occurrences", lambda sums: sums["count"]),
     Picoseconds("total_ps", "sum of durations", lambda sums: sums["all"]["total"]),
     Picoseconds("self_ps", "sum of self times; aggregated events have no self time", lambda sums: sums["self"]),
     Picoseconds("mean_ps", "total_ps / count, rounded down; null: count is 0 or less",

@@ -196,15 +196,15 @@ def _find_last_reaching(levels: list[Int64s], before: Int64s, least: Int64s) -> 
 
 
 _LineId: Final = Kind(pa.int32())
-FLOWS: Final = TableSchema("flows", "an arrow of a flow, from an event to one that it led to", (
+FLOWS: Final = TableSchema("flows", "an arrow of a flow, from an event to one that it caused", (
     Text("host", "host, named after the file of its capture"),
-    Count("flow", "number of the flow: arrows of one chain have the same"),
+    Count("flow", "number of the flow, the same for all arrows of a chain"),
     Text("name", "name of the flow"),
     Text("category", "category of the flow, such as ac2g (PyTorch: from launch to kernel), fwdbwd (from forward to "
          "backward op) or DataFlow (TensorFlow 1); null: not recorded"),
     String("id", "id that the ends share in the trace; null: not recorded"),
-    Count("from_event_id", "event that the arrow begins at; null: none is at this end of a later arrow of a chain"),
-    Count("to_event_id", "event that the arrow ends at; null: no event is at this end, though it is recorded"),
+    Count("from_event_id", "event at the start of the arrow; null: no event is there, for a later arrow of a chain"),
+    Count("to_event_id", "event at the end of the arrow; null: no event is there, although the end is recorded"),
     Picoseconds("from_ps", "time of the first end, from the start of profiling on its host"),
     Picoseconds("to_ps", "time of the other end, from the start of profiling on its host"),
     _LineId("from_line_id", "line of the first end; null: its thread has no events"),
@@ -271,7 +271,7 @@ def make_arrows(index: Index, number: int, parts: list[FlowRecords], first: int)
                 unmatched += alone
         first += len(part.ends)
     if unmatched:
-        text = "ends of flows have no other end, or flows begin at no event: they are not in the table flows"
+        text = "flow ends without another end or without an event are not in the table flows"
         index.log.add("info", "unmatched_flow", text, index.captures[number].capture.path, unmatched)
     return joined
 

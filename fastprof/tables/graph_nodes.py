@@ -26,16 +26,17 @@ _ATTRS: Final = pa.map_(pa.string(), pa.string())
 GRAPH_NODES: Final = TableSchema("graph_nodes", "a node of a TensorFlow graph that a capture carries, as recorded", (
     HOST,
     Count("graph", "number of the graph on its host, from 0"),
-    Text("kind", "what the graph is: graph, meta graph, or of a run that recorded its graphs partition, function "
+    Text("kind", "kind of graph: graph, meta graph; from a run that recorded its graphs: partition, function "
          "partition, before optimization, after optimization"),
     Text("function", "function of the graph's library that the node is in; null: the graph itself"),
-    String("node", "name of the node; of several of one name in a graph or function only the first is here"),
+    String("node", "name of the node; only the first of several equal names in a graph or function has a row"),
     Text("op", "type of the node: MatMul"),
     Text("device", "device that the node is placed on; null: not recorded"),
-    _Texts("inputs", "outputs of other nodes that it takes: n, or n:k for output k"),
+    _Texts("inputs", "inputs from other nodes: n, or n:k for output k"),
     _Texts("control_inputs", "nodes that run before it"),
     Text("dtype", "its attribute dtype: float; null: no such attribute"),
-    Text("shape", "its attribute shape: [2,-1], -1: unknown size, [?]: unknown rank; null: no such attribute"),
+    Text("shape", "its attribute shape: [2,-1], with -1 for unknown sizes, or [?] for unknown rank; null: no such "
+         "attribute"),
     _Texts("output_shapes", "its attribute _output_shapes, the shape of each output; null: no such attribute"),
     Kind(_ATTRS)("attrs", "attributes by name, as text; tensors as tensor float[2,3] 24 bytes"),
 ))  # fmt: skip
@@ -61,7 +62,7 @@ def read_graph_pieces(index: Index, host: int) -> Iterator[GraphPart]:
                 firsts = _find_first_rows(number, nodes, seen)
                 if len(firsts) < len(nodes):
                     double = next(name for row, name in enumerate(nodes.name) if row not in set(firsts))
-                    text = f"two nodes of a graph are called {double}, the first counts"
+                    text = f"two nodes of a graph are called {double}; the first counts"
                     fault = ("duplicate_node", text, "a GraphDef", len(nodes) - len(firsts), offset)
                     capture.log.add_faults([fault], capture.path)
                 yield GraphPart(number, kind, nodes.taken(firsts) if len(firsts) < len(nodes) else nodes)

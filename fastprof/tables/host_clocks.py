@@ -97,7 +97,7 @@ def note_clocks(hosts: Sequence[NamedHost], starts_unix_ns: Sequence[int | None]
     for number in make_host_clocks(starts_unix_ns).apart:
         why = "unknown" if starts_unix_ns[number] is None else "weeks away from that of other hosts"
         text = (
-            f"the start of {hosts[number].host} is {why}: its times count from its own start and are not aligned with "
-            "those of other hosts"
+            f"the start of {hosts[number].host} is {why}: its times count from its own start and are not aligned "
+            f"with other hosts"
         )
         log.add("notice", "no_common_clock", text, hosts[number].path)

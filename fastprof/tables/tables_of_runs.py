@@ -251,7 +251,7 @@ class TablesOfRuns(Mapping[str, pa.Table]):
     def _request(self, columns: Sequence[str] | None, stats: Sequence[str]) -> Request:
         first, *others = self.runs.values()
         if not isinstance(stats, str) and RUN.name in stats:
-            raise UsageError(f"the stat {RUN.name!r} cannot stand beside the column of that name; load one run")
+            raise UsageError(f"the stat {RUN.name!r} clashes with the column of that name; load one run")
         if columns is None or isinstance(columns, str):
             return first.event_request(columns, stats, others)
         own = [name for name in columns if name != RUN.name]

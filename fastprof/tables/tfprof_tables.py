@@ -29,34 +29,34 @@ _STEP: Final = Count("step", "number of the step in which it ran")
 
 PROFILES: Final = TableSchema("tfprof_profiles", "a profile of tfprof: the graph of one host and the steps it ran", (
     _HOST,
-    Kind(pa.list_(_INT64))("steps", "numbers of the steps, ascending; nodes may have run in others"),
-    Flag("has_trace", "whether nodes are known to have a trace of the code that made them"),
-    Flag("misses_accelerator_stream", "whether an accelerator ran ops, but when it ran them is not recorded"),
+    Kind(pa.list_(_INT64))("steps", "numbers of the steps, ascending; nodes may have run in other steps"),
+    Flag("has_trace", "whether nodes are known to have a stack trace of the code that created them"),
+    Flag("misses_accelerator_stream", "whether an accelerator ran ops without recorded times"),
 ))  # fmt: skip
 
 NODES: Final = TableSchema("tfprof_nodes", "a node of a graph that tfprof recorded, by host and name", (
     _HOST,
     String("name", "name of the node"),
     Text("op", "type of the node: MatMul"),
-    Kind(pa.list_(TEXT))("types", "types by which the node is counted: its op, its device, and those of a log of ops, "
-                         "such as _trainable_variables; in order of their bytes"),
+    Kind(pa.list_(TEXT))("types", "types for accounting: the op of the node, its device, and types from a log of "
+                         "ops, such as _trainable_variables; in byte order"),
     Text("canonical_device", "device that the node ran on; null: not recorded"),
-    Text("host_device", "device of the host that launches what the node runs; null: not recorded"),
-    Kind(_Sizes)("shape", "shape by the attribute shape of the node, -1: unknown size; null: not recorded"),
-    Count("parameters", "product of shape, 0 if it is null or has unknown sizes; two's complement of 64 bits"),
+    Text("host_device", "host device that launches the node's work; null: not recorded"),
+    Kind(_Sizes)("shape", "shape by the attribute shape of the node, with -1 for unknown sizes; null: not recorded"),
+    Count("parameters", "product of shape, in 64-bit two's complement; 0 if shape is null or has unknown sizes"),
     Count("float_ops", "floating-point operations of one run; 0: not recorded"),
     _make_list_type(slot=_INT32, node=TEXT, output=_INT32)("inputs",
-                                                           "nodes whose outputs it takes, by number of the input"),
-    _make_list_type(slot=_INT32, node=TEXT)("outputs", "nodes that take its outputs, by number of the output"),
+                                                           "nodes whose outputs it reads, by input number"),
+    _make_list_type(slot=_INT32, node=TEXT)("outputs", "nodes that read its outputs, by output number"),
     _make_list_type(slot=_INT32, shape=_Sizes)("input_shapes", "recorded shapes of inputs, by number"),
     _make_list_type(slot=_INT32, shape=_Sizes)("output_shapes", "recorded shapes of outputs, by number"),
     _make_list_type(name=TEXT, value=TEXT)("attrs", "attributes by name, as text"),
     _make_list_type(file=TEXT, line=_INT32, function=TEXT, function_line=_INT32, text=TEXT)(
-        "trace", "frames of the code that made the node, outermost first; empty: not recorded"),
+        "trace", "stack frames of the code that created the node, outermost first; empty: not recorded"),
     _make_list_type(step=_INT64, run_count=_INT64, start_us=_INT64, end_us=_INT64, devices=pa.list_(TEXT),
              allocations=pa.list_(pa.struct([("time_us", _INT64), ("bytes", _INT64)])))(
-        "runs", "what is recorded of the node in each step, by step: how often and when it ran, Unix time, the devices "
-        "that mention it, and allocations, negative: freed"),
+        "runs", "records of the node by step: number and times of its runs (Unix time), devices that mention it, and "
+            "allocations (negative: freed)"),
 ))  # fmt: skip
 
 EXECUTIONS: Final = TableSchema(
@@ -64,17 +64,17 @@ EXECUTIONS: Final = TableSchema(
         _HOST,
         _NAME,
         _STEP,
-        Text("device", "device that recorded it, in lower case: of an accelerator all of its streams"),
+        Text("device", "device that recorded it, in lower case; all streams of an accelerator"),
         Flag("is_accelerator", "whether an accelerator ran it; else a host ran or launched it"),
-        Picoseconds("start_ps", "start as in events, from the start of profiling on its host; null: no event, because "
-                    "the recorded time is not one"),
-        Picoseconds("duration_ps", "duration as in events; null: no event, because the recorded time is not one"),
+        Picoseconds("start_ps", "start as in events, from the start of profiling on its host; null: no event, "
+                    "because the recorded time is invalid"),
+        Picoseconds("duration_ps", "duration as in events; null: no event, because the recorded time is invalid"),
         _Microseconds("start_us", "start as recorded, Unix time"),
-        _Microseconds("duration_us", "duration as recorded; tfprof records 1 where it measured 0"),
+        _Microseconds("duration_us", "duration as recorded; tfprof records 1 for a measured 0"),
     ),
 )  # fmt: skip
 
-MEMORY: Final = TableSchema("tfprof_memory", "a record of what memory a run of a node took, by host, node and step", (
+MEMORY: Final = TableSchema("tfprof_memory", "a memory record of a run of a node, by host, node and step", (
     _HOST,
     _NAME,
     _STEP,

@@ -141,7 +141,7 @@ class TfprofView:
         from fastprof.tfprof.tfprof_answer import make_trace
 
         if self.view == "graph" and self.recorded.is_capture:
-            raise UsageError("the timeline of a capture is that of 'fastprof export trace', Profile.to_trace")
+            raise UsageError("for the timeline of a capture, use 'fastprof export trace' or Profile.to_trace")
         return make_trace(self.shown, self.view, self.recorded, self.options)
 
     def to_pprof(self) -> bytes:
@@ -149,7 +149,7 @@ class TfprofView:
         from fastprof.tfprof.tfprof_answer import compress_stacks
 
         if self.view != "code":
-            raise UsageError("files of pprof have stacks, which only the view code has")
+            raise UsageError("pprof files need stacks, which only the view code has")
         return compress_stacks(self.shown, self._views, self.options)
 
     def to_pandas(self) -> pd.DataFrame:

@@ -204,7 +204,7 @@ class Gate:
         """Return the answer if the request is refused, else None."""
         headers = Headers(scope=scope)
         if _is_from_other_page(headers, scope["method"]):
-            return make_error_answer(403, "pages of other sites may not read this server")
+            return make_error_answer(403, "pages of other sites must not read this server")
         if self._is_local:
             names = [_get_host_name(host) for host in headers.getlist("host")]
             if len(names) != 1 or not (is_loopback(names[0]) or names[0].endswith(".localhost")):
@@ -239,7 +239,7 @@ class Gate:
 
 _NO_TOKEN = make_error_answer(
     401,
-    "this server wants its token: open the address with ?token=… that it printed when it started",
+    "this server needs its token: open the address with ?token=… that it printed at the start",
     {"www-authenticate": "Bearer"},
 )
 

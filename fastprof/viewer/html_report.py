@@ -74,7 +74,7 @@ def write_html_report(
 
 def _describe_session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:
     """Return the list of runs, as a server has it, and what this file is."""
-    note = "A saved report." if exact else "A saved report: far in, its timeline shows runs of events as one."
+    note = "A saved report." if exact else "A saved report: at high zoom, its timeline still shows merged events."
     runs = [{"name": title, "hosts": hosts, "newest": True, "open": True, "problem": None}]
     return {"runs": runs, "directory": False, "title": title, "fastprof": __version__, "note": note}
 
@@ -149,7 +149,7 @@ def join_styles() -> str:
 _ENTRY: Final = f'import "{get_module_name(ENTRY)}";'
 _END: Final = (
     "</head>\n<body>\n"
-    "<noscript>This report shows its pages with scripts that it holds, which this browser does not run.</noscript>\n"
+    "<noscript>This report needs JavaScript, which this browser does not run.</noscript>\n"
     f'<script type="module">{_ENTRY}</script>\n</body>\n</html>\n'
 )
 

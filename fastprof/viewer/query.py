@@ -53,15 +53,13 @@ class Query:
         return [(name, value) for name, value in self._given.items() if value]
 
     def whole(self, name: str, default: int | None = None, least: int = LEAST, most: int = MOST) -> int:
-        """Return a whole number from ``least`` to ``most``."""
+        """Return an integer from ``least`` to ``most``."""
         if default is not None and self.given(name) is None:
             return default
         value = self.text(name)
         number = int(value) if re.fullmatch(r"-?\d{1,20}", value, re.ASCII) else None
         if number is None or not least <= number <= most:
-            raise RequestError(
-                400, f"{name} is a whole number {_format_bounds(least, most)}, not {_quote_value(value)}"
-            )
+            raise RequestError(400, f"{name} is an integer {_format_bounds(least, most)}, not {_quote_value(value)}")
         return number
 
     def time(self, name: str, default: int | None = None) -> int:
@@ -88,7 +86,7 @@ class Query:
         for part in text.split(","):
             match = re.fullmatch(r"(\d{1,10})(?:-(\d{1,10}))?", part, re.ASCII)
             if match is None:
-                raise RequestError(400, f"{name} is numbers and ranges as 1,2,5-9, not {_quote_value(text)}")
+                raise RequestError(400, f"{name} must be numbers and ranges such as 1,2,5-9, not {_quote_value(text)}")
             first, last = int(match[1]), int(match[2] or match[1])
             if last < first:
                 raise RequestError(400, f"{name}: the range {_quote_value(part)} ends before it starts")

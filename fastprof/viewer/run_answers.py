@@ -100,7 +100,7 @@ def begin_or_stop_capture(call: ApiCall) -> Any:
 def _get_rolling(call: ApiCall) -> RollingCapture | None:
     if call.given("every_ms") is None:
         if call.given("keep") is not None:
-            raise RequestError(400, "keep is of captures again and again: with every_ms")
+            raise RequestError(400, "keep is for repeated captures: with every_ms")
         return None
     every_ms = call.whole("every_ms", 0, least=_LEAST_EVERY_MS, most=_LONGEST_EVERY_MS)
     return RollingCapture(every_ms, call.whole("keep", _KEPT, least=1, most=_MOST_KEPT))

@@ -393,9 +393,9 @@ def _explain_unbound(error: OSError, host: str, port: int) -> FastprofError:
     import errno
 
     if error.errno == errno.EADDRINUSE:
-        return UnreadableError(f"port {port} of {host} is in use: --port 0 takes one that is free")
+        return UnreadableError(f"port {port} of {host} is in use: --port 0 selects a free port")
     if error.errno == errno.EACCES:
-        return UnreadableError(f"port {port} may not be used: choose one from 1024 on, or --port 0")
+        return UnreadableError(f"port {port} may not be used: choose 1024 or above, or --port 0")
     return UnreadableError(f"cannot listen at {host} port {port}: {error.strerror or error}")
 
 

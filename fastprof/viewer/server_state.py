@@ -96,7 +96,7 @@ class ServerState:
             except NotOpenError as missing:
                 wanted = missing.run, missing.version
                 await self.opening.run(lambda wanted=wanted: self.runs.run(*wanted))  # type: ignore[misc]
-        raise RequestError(503, "more runs are looked at than the server keeps open; try again later")
+        raise RequestError(503, "more runs are in use than the server keeps open; try again later")
 
 
 class ApiCall(Query):

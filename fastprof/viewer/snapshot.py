@@ -76,7 +76,7 @@ class Snapshot:
     def host(self, name: str | None) -> HostView:
         """Return the host of that name, or without one the only one. RequestError: it is not there, or not yet."""
         if name is None and len(self.hosts) > 1:
-            raise RequestError(400, "the argument host is missing, and the session has several")
+            raise RequestError(400, "the argument host is missing, and the session has several hosts")
         chosen = next((host for host in self.hosts if name in (None, host.name)), None)
         if chosen is None:
             raise RequestError(404, f"the session has no host {name!r}")

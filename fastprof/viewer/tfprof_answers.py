@@ -91,7 +91,7 @@ def _parse_value(name: str, text: str) -> Any:
     kind = str(_FIELDS[name].type) if name in _FIELDS else "str"
     if kind == "int":
         if re.fullmatch(r"[+-]?\d{1,20}", text.strip(), re.ASCII) is None:
-            raise RequestError(400, f"{name} is a whole number, not {text[:60]!r}")
+            raise RequestError(400, f"{name} is an integer, not {text[:60]!r}")
         return int(text)
     if kind == "bool":
         if text.lower() not in (*_YES, *_NO):
@@ -336,7 +336,7 @@ def make_stacks_document(view: TfprofView, select: Sequence[str]) -> dict[str, A
     the number of others. ``lines``: sums of rows of one name, wherever they are called."""
     figure = next((name for name in select if name in FIGURES), None)
     if figure is None:
-        raise UsageError("stacks show one figure: select micros, bytes, params or another that is a number")
+        raise UsageError("stacks show one figure: select micros, bytes, params or another number")
     if figure in view.recorded.unknown:
         raise UsageError(f"{figure}: {view.recorded.unknown[figure]}")
     shown = view.shown

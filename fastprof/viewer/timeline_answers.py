@@ -71,7 +71,7 @@ def answer_lanes(call: ApiCall) -> Any:
 
 def _parse_path_number(name: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) <= most):
-        raise RequestError(400, f"the {name} of a tile is a whole number from 0 to {most}")
+        raise RequestError(400, f"the {name} of a tile is an integer from 0 to {most}")
     return int(text)
 
 
@@ -108,7 +108,7 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
     if len(sought) > _MOST_LETTERS:
         raise RequestError(400, f"what is searched for has at most {_MOST_LETTERS:,} characters")
     if mode == REGEX and _measure_pattern(sought) > _MOST_STATES:
-        raise RequestError(400, f"{shown} is not a regular expression that can be searched for: it is too large")
+        raise RequestError(400, f"the regular expression {shown} is too large")
     find = pc.match_substring if mode == SUBSTRING else pc.match_substring_regex
     until = time.monotonic() + _MOST_S
     matches = [np.zeros(0, np.bool_)]
@@ -118,7 +118,7 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
             if mode == REGEX:
                 block = pc.utf8_slice_codeunits(block, 0, _MOST_OF_A_NAME) if len(block) == 1 else block
                 if time.monotonic() > until:
-                    raise RequestError(400, f"{shown} takes too long to search for: make it simpler")
+                    raise RequestError(400, f"the search for {shown} takes too long: simplify it")
             matches.append(np.asarray(find(block, sought, ignore_case=not case).fill_null(False)))
     except pa.ArrowInvalid as error:
         reason = str(error).partition("\n")[0].removeprefix("Invalid regular expression: ")

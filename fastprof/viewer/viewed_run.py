@@ -570,7 +570,7 @@ class ViewedRun:
         """Return the snapshot of a key. RequestError 409: it has not come to that yet since it was opened."""
         snapshot = self._issued.get(key)
         if snapshot is None:
-            raise RequestError(409, "the run was opened again and is not as far yet: load its timeline again")
+            raise RequestError(409, "the run was reopened and is still being prepared: load its timeline again")
         return snapshot
 
     # ---- building

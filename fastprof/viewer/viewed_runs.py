@@ -144,7 +144,8 @@ class ViewedRuns:
         return None
 
     def trends(self, most: int) -> tuple[list[dict[str, Any]], int]:
-        """Return the rows of the newest runs, as far as they are computed, and the number of those that are not."""
+        """Return the rows of the newest runs, as far as they are computed, and the number of the
+        others."""
         runs = self._runs.now()[:most]
         rows = self._trends.known(runs)
         return rows, len(runs) - len(rows)
@@ -184,7 +185,7 @@ class ViewedRuns:
                     self.usual, self._passed = run.name, passed
                     return run, self._notice()
         if passed is None:
-            return None, f"No run is in {self.title} yet. The page opens the first one that appears."
+            return None, f"No runs in {self.title} yet. The page opens the first run that appears."
         return None, f"No run in {self.title} can be opened yet. The run {passed[0]}: {passed[1]}"
 
     def _notice(self) -> str | None:
@@ -192,7 +193,7 @@ class ViewedRuns:
         if self._passed is None or self._passed[0] not in self._faults:
             return None
         name, problem = self._passed
-        return f"The run {name} cannot be opened: {problem}. The newest one that can is shown: {self.usual}."
+        return f"The run {name} cannot be opened: {problem}. The newest readable run is shown: {self.usual}."
 
     def run(
         self, name: str | None = None, version: str | None = None, fresh_s: float = 0.0, *, may_open: bool = True
@@ -203,7 +204,7 @@ class ViewedRuns:
         is not ``may_open``."""
         wanted = name or self.usual
         if wanted is None:
-            raise NotFoundError(f"no run is in {self.title} yet; /api/open opens the first one that appears")
+            raise NotFoundError(f"no runs in {self.title} yet; /api/open opens the first run that appears")
         run = self._open.get(wanted)
         if run is not None and version is not None:
             _check_version(run, version, fresh_s)

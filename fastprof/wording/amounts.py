@@ -36,7 +36,7 @@ class Steps(NamedTuple):
 
 
 def parse_time(text: str) -> int:
-    """Parse a time in picoseconds. ValueError: not a time, or not a whole number of picoseconds."""
+    """Parse a time in picoseconds. ValueError: not a time, or not an integer number of picoseconds."""
     from fractions import Fraction
 
     match = _TIME.fullmatch(text) if len(text) <= _LONGEST else None
@@ -44,7 +44,7 @@ def parse_time(text: str) -> int:
         raise ValueError(f"{text[:_LONGEST]!r} is not a time; write a number and ps, ns, us, ms or s")
     time = Fraction(match[1]) * _PICOSECONDS[match[2] or "ps"]
     if time.denominator != 1:
-        raise ValueError(f"{text!r} is not a whole number of picoseconds")
+        raise ValueError(f"{text!r} is not an integer number of picoseconds")
     if abs(time.numerator) >= 1 << 63:
         raise ValueError(f"{text!r} is more than 106 days, the limit of 64-bit picoseconds")
     return time.numerator

@@ -314,7 +314,9 @@ def test_a_capture_without_work_has_one_sentence_and_no_table_of_causes(
     capture = xspace(plane("/host:CPU", [line("main", [event(name, 0, 10, stats)])]))
     report = fastprof.load(capture).report("diagnosis")
     assert report.tables["findings"].num_rows == 0
-    assert report.scalars["headline"].value == (f"No device ran anything: device time is neither used nor lost.{more}")
+    assert report.scalars["headline"].value == (
+        f"No device work is recorded: device time is neither used nor lost.{more}"
+    )
     assert set(report.tables["examined"]["cost_ps"].to_pylist()) == {None}
     assert "Checked causes" not in str(report)
 

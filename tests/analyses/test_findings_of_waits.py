@@ -189,7 +189,7 @@ def test_an_upper_bound_is_not_added_to_costs_of_the_same_cause() -> None:
     late = [row for row in report.tables["findings"].to_pylist() if row["cause"] == "straggler"]
     assert [row["is_bound"] for row in late] == [True, False]
     assert late[0]["advice"] == (
-        "Find out what takes the slowest host longer: more work, a slower clock, or late input."
+        "Find out why the slowest host is slower: more work, a slower clock, or late input."
     )  # communication.blame is empty
     (examined,) = (row for row in report.tables["examined"].to_pylist() if row["cause"] == "straggler")
     assert examined["cost_ps"] == late[0]["cost_ps"]

@@ -300,7 +300,7 @@ def test_a_host_that_waits_for_a_silent_device_says_so() -> None:
 def test_a_program_without_devices_has_no_gaps() -> None:
     report = gaps(threads(python=[ran("$app.py:3 main", 0, 100)]))
     assert report.scalars["idle_share"].value is None
-    assert notices(report) == ["No device ran anything: no ops are recorded on devices, nor on threads of the host."]
+    assert notices(report) == ["No device work is recorded: neither devices nor host threads have ops."]
 
 
 def test_devices_that_ran_nothing_are_counted() -> None:
@@ -314,7 +314,7 @@ def test_devices_that_ran_nothing_are_counted() -> None:
 
 
 def add_up(report: fastprof.Report) -> None:
-    """All that adds up to the picosecond; nothing does if no device ran anything."""
+    """All that adds up to the picosecond; nothing does if no device work is recorded."""
     values = figures(report)
     if not values["used_device_count"]:
         assert values["window_ps"] is None and report.scalars["window_ps"].reason

@@ -45,7 +45,7 @@ def test_a_negative_duration_of_a_kernel_counts_as_0() -> None:
 
 def test_kernels_of_negative_durations_alone_leave_the_idle_share_unknown() -> None:
     found = fastprof.load(xspace(gpu(("k", 0, -1)))).overview().scalars["device_idle_percent"]
-    assert (found.value, found.reason) == (None, "no event of a device records an op")
+    assert (found.value, found.reason) == (None, "no device event records an op")
 
 
 def test_a_request_of_negative_duration_lasts_no_time() -> None:
@@ -202,9 +202,9 @@ def test_a_bottleneck_never_has_more_than_all_of_its_step() -> None:
     [
         ("inference", {"request_order": "zz"}, "^request_order: 'zz' is not one of .*latency"),
         ("steps", {"steps_from": [1]}, r"^steps_from: \[1\] is not one of auto, markers, loader, modules"),
-        ("overview", {"top_ops": [1]}, r"^top_ops: \[1\] is not a whole number of at least 0"),
-        ("overview", {"top_ops": 2.5}, "^top_ops: 2.5 is not a whole number of at least 0"),
-        ("overview", {"top_ops": True}, "^top_ops: True is not a whole number of at least 0"),
+        ("overview", {"top_ops": [1]}, r"^top_ops: \[1\] is not an integer of at least 0"),
+        ("overview", {"top_ops": 2.5}, "^top_ops: 2.5 is not an integer of at least 0"),
+        ("overview", {"top_ops": True}, "^top_ops: True is not an integer of at least 0"),
     ],
 )
 def test_a_value_that_a_parameter_does_not_take(analysis: str, params: dict[str, Any], complaint: str) -> None:

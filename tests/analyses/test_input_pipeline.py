@@ -72,7 +72,7 @@ def test_without_steps_nothing_is_judged_and_the_reason_is_that_of_the_steps() -
     assert report.scalars["input_percent"].reason == reason.text
     assert report.scalars["step_time_mean_ps"].reason == reason.text
     assert [(one.severity, one.text) for one in report.notices] == [
-        ("warning", f"How long steps wait for input is not known: {reason.text}")
+        ("warning", f"The wait of steps for input is unknown: {reason.text}")
     ]
     assert report.tables["breakdown"].num_rows == 0
 
@@ -113,13 +113,13 @@ def test_input_ops_come_with_shares_of_their_self_time() -> None:
     assert column(report, "input_ops", "total_share") == [1.5, 0.5]
     assert report.scalars["uses_tf_data"].value is True
     assert report.scalars["input_op_self_ps"].value == 40 * MS
-    assert report.notices[1].text.startswith("On the host, 75.0 % of the time for input goes to preprocessing")
+    assert report.notices[1].text.startswith("On the host, 75.0 % of input time is preprocessing")
 
 
 def test_iterators_of_tf_data_are_reported_further_in_tf_data() -> None:
     text = (
-        "tf-data shows which stage of the tf.data pipeline is slow: there each moment of a call counts once, while the "
-        "times of input ops here are those of threads, which run side by side."
+        "tf-data shows the slow stage of the tf.data pipeline. It counts call time once, while the times of input "
+        "ops here are summed over parallel threads."
     )
     op = ("Iterator::Root::Map", "Dataset", 30)
     for db in (generic_db([STEP]), generic_db([])):
@@ -164,7 +164,7 @@ def test_of_tpus_the_core_that_waits_longest_makes_the_input_of_a_step() -> None
     assert breakdown["idle"] == MS // 2
     assert report.scalars["input_percent"].value == pytest.approx(30)
     assert report.scalars["idle_percent"].value == pytest.approx(5)
-    assert [notice.text[:22] for notice in report.notices] == ["Your program is HIGHLY", "No op of a tf.data pip"]
+    assert [notice.text[:22] for notice in report.notices] == ["Your program is HIGHLY", "The capture has no tf."]
 
 
 def test_of_tpus_overlapping_infeeds_are_at_most_the_step() -> None:

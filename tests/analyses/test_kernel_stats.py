@@ -340,7 +340,7 @@ def test_on_amd_they_are_matrix_cores() -> None:
     assert "kernels without Matrix Cores" in report.notices[0].text
 
 
-SAYS = "The capture does not say who made the device (device_vendor): it is taken to be {}, because {}."
+SAYS = "The capture does not record the device vendor (device_vendor): {} is assumed, because {}."
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_without_a_vendor_nothing_is_known_of_matrix_units() -> None:
     assert column(report, "kernels", "uses_tensor_cores") == [None]
     assert report.tables["ops"]["tensor_core_ps"].to_pylist() == [None]
     share = report.scalars["tensor_core_share"]
-    assert share.value is None and "who made the device" in (share.reason or "")
+    assert share.value is None and "device vendor" in (share.reason or "")
     assert [notice.severity for notice in report.notices] == []
 
 

@@ -111,8 +111,8 @@ def test_of_what_was_held_before_the_capture_nothing_records_what_it_is() -> Non
     assert rows(report, "allocators", "peak_bytes", "held_before_at_peak_bytes") == [(100, 80)]
     assert report.scalars["held_before_bytes"].value == 80
     assert notices(report, "info") == [
-        "80 % of the memory in use at the peak of GPU_0_bfc was allocated before the capture, as weights are as a "
-        "rule, so its use is unknown: capture the start of the program to see it."
+        "80 % of the memory in use at the peak of GPU_0_bfc was allocated before the capture, as weights usually "
+        "are, so its use is unknown: capture the start of the program to see it."
     ]
     assert report_of(threads([Pool(heap=49).alloc(0, 64, 51, "a")])).notices == ()
 
@@ -183,7 +183,7 @@ def test_a_sentence_reports_the_peak_the_time_asked_for_and_the_whole() -> None:
     (text,) = [text for text in notices(asked(700, at=3_000), "info") if "request" in text]
     assert text == (
         "A request of 700 B would not have fitted in GPU_0_bfc at its peak, at 6.000 ns: 500 B were free, the "
-        "largest chunk had 500 B. At the time asked for it would have fitted: 900 B were free, the largest "
+        "largest chunk had 500 B. At the requested time it would have fitted: 900 B were free, the largest "
         "chunk had 900 B. From the first snapshot to the last it fits for 80.0 %, it does not fit for 20.0 % of "
         "the time, no more from 6.000 ns on. See the table request."
     )
@@ -350,7 +350,7 @@ def test_steps_may_be_executions_of_programs() -> None:
     marked = report_of(capture, steps_from="markers")
     assert marked.tables["steps"].num_rows == 0
     assert marked.scalars["peak_step"].reason == (
-        'the host has no steps that are known; steps_from="modules" makes executions of programs steps'
+        'the host has no known steps; steps_from="modules" makes executions of programs steps'
     )
     report = report_of(capture, steps_from="modules")
     assert rows(report, "steps", "start_ps", "peak_bytes", "allocation_count") == [(us, 10, 1), (2 * us, 30, 1)]

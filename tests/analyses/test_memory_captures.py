@@ -88,7 +88,7 @@ def _piece(of_it: list[dict[str, Any]], piece: slow.Piece) -> tuple[Any, ...]:
 
 
 def check_alive(report: fastprof.Report, name: str, of_it: list[dict[str, Any]]) -> None:
-    """What is alive at the peak is what plain Python finds, and all of it is the memory in use."""
+    """Live allocations at the peak are what plain Python finds, and all of it is the memory in use."""
     top = slow.peak(of_it)
     columns = ("allocator", "op_name", "allocation_bytes", "source", "count", "total_bytes")
     mine = [row[1:] for row in rows(report, "active", *columns) if row[0] == name]

@@ -32,7 +32,7 @@ def test_a_negative_stack_makes_no_sum_of_what_is_alive() -> None:
     assert column(report, "allocators", "peak_bytes") == [251]
     assert sum(column(report, "active", "total_bytes")) == 256
     assert [notice.text.partition(":")[0] for notice in report.notices] == [
-        "What is alive at the peak of 1 allocator does not add up to the memory in use"
+        "Live allocations at the peak of 1 allocator do not add up to the memory in use"
     ]
 
 

@@ -104,7 +104,7 @@ def test_the_peak_is_the_first_moment_of_the_most_in_use_stack_and_heap() -> Non
     }
     peaks = {name: report.scalars[name].value for name in ("peak_bytes", "peak_allocator", "peak_ps", "peak_share")}
     assert peaks == {"peak_bytes": 157, "peak_allocator": "GPU_0_bfc", "peak_ps": 10, "peak_share": 0.157}
-    assert report.scalars["peak_step"].reason == "the host has no steps that are known"
+    assert report.scalars["peak_step"].reason == "the host has no known steps"
 
 
 def test_allocators_are_given_by_name_or_device_largest_peak_first() -> None:
@@ -426,7 +426,7 @@ def test_of_an_allocator_that_grows_the_largest_chunk_is_known_within_bounds() -
     report = report_of(threads([pool.alloc(0, 64, 100, fragmentation=0.9), pool.alloc(1, 512, 600, "big")]))
     assert rows(report, "snapshots", "largest_free_bytes", "too_small_most_bytes") == [(91, 900), (300, 0)]
     assert report.notices[0].text.startswith(
-        "1 allocator takes more memory from the device as it is needed: GPU_0_bfc has taken 700 B to 1,000 B by "
+        "1 allocator takes more memory from the device on demand: GPU_0_bfc has taken 700 B to 1,000 B by "
         "its last event, of the 1,000 B that it may."
     )
 

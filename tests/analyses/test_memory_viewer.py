@@ -301,7 +301,7 @@ def test_the_program_that_takes_most_is_reported_unless_one_is_named() -> None:
     with pytest.raises(UsageError, match=r"several programs are called 'a': a\(1\), a\(3\); name one"):
         viewed(data, module="a")
     for odd in (True, 3.0, [3]):
-        with pytest.raises(UsageError, match=r"module: .* is not a name or a whole number"):
+        with pytest.raises(UsageError, match=r"module: .* is not a name or an integer"):
             viewed(data, module=odd)
 
 
@@ -345,7 +345,7 @@ def test_the_memory_of_a_program_without_a_capture_has_a_number_alone(tmp_path: 
     report = viewed(path)
     assert value(report, "module") == "jit_other(5)" and value(report, "peak_bytes") == 4
     assert value(report, "memory_space") == 0 and value(report, "memory_space_name") is None
-    assert "files of programs alone do not record it" in str(report.scalars["memory_space_name"].reason)
+    assert "program files do not record it" in str(report.scalars["memory_space_name"].reason)
     assert "memory space          0\n" in text_of(report)
 
 

@@ -121,7 +121,7 @@ def test_a_capture_without_devices_says_so_and_invents_nothing() -> None:
     ("space", "why"),
     [
         (xspace(plane("/host:metadata")), "neither threads of a host (plane /host:CPU) nor planes of devices"),
-        (xspace(threads([event("$main.py:1 run", 0, 5)])), "no event of threads is named as an op"),
+        (xspace(threads([event("$main.py:1 run", 0, 5)])), "no thread event has the name of a framework op"),
     ],
 )
 def test_where_there_are_no_ops_it_says_why(space: bytes, why: str) -> None:

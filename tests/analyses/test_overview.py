@@ -120,9 +120,7 @@ def test_what_is_not_known_has_a_reason_and_no_number() -> None:
         {"aspect": "waiting for input", "verdict": "unknown", "look_at": None, "percent": None,
          "statement": "No step time measured. Therefore we cannot tell where the performance bottleneck is."}
     ]  # fmt: skip
-    assert [(one.severity, one.text) for one in report.notices] == [
-        ("warning", f"How long steps take is not known: {notice.text}")
-    ]
+    assert [(one.severity, one.text) for one in report.notices] == [("warning", f"Step time is unknown: {notice.text}")]
 
 
 DEVICE_OPS = (

@@ -95,7 +95,7 @@ def test_xprofs_page_has_steps_by_when_they_ran_and_the_tables_by_name() -> None
     assert sorted(set(rows(report, "cores", "step"))) == [(1,), (2,)]
     assert [one["stepNum"] for one in page(report)["podStatsSequence"]["podStatsMap"]] == [0, 1, 2]
     assert [notice.text for notice in report.notices] == [
-        "Steps of hosts are paired by their names. XProf pairs them by when they ran, with h1 shifted by -1.",
+        "Steps of hosts are paired by name. XProf pairs them by time, with h1 shifted by -1.",
         "Step 2 may be cut off by the recording: averages leave it out.",
     ]
 
@@ -115,7 +115,7 @@ def test_figures_of_a_pod() -> None:
 def test_without_steps_a_sentence_says_why() -> None:
     report = report_of(spaces(host([ran("op", 0, 5)])))
     assert [notice.text for notice in report.notices] == [
-        "no step markers in this capture, and nothing repeats that could serve instead"
+        "no step markers in this capture, and no repetition can replace them"
     ]
     assert report.scalars["slowest_core_step_ps"].value is None
     assert report.scalars["slowest_core_step_ps"].reason.startswith("no steps: no step markers in this capture")

@@ -187,10 +187,10 @@ def test_a_time_may_be_written_as_text(given: Any, ps: int | None) -> None:
 
 @pytest.mark.parametrize(("given", "why"), [
     ("soon", "at: 'soon' is not a time; write a number and ps, ns, us, ms or s"),
-    ("0.1ps", "at: '0.1ps' is not a whole number of picoseconds"),
+    ("0.1ps", "at: '0.1ps' is not an integer number of picoseconds"),
     ("9" * 30, "at: '9{30}' is more than 106 days"),
     ("9" * 999, "at: '9{60}' is not a time"),
-    (1.5, "at: 1.5 is not a time such as '1.5s', or a whole number of picoseconds"),
+    (1.5, "at: 1.5 is not a time such as '1.5s', or an integer number of picoseconds"),
     (True, "at: True is not a time"),
     (1 << 63, "at: 9223372036854775808 does not fit 64 bits"),
 ])  # fmt: skip

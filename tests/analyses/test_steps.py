@@ -241,7 +241,7 @@ def kernels(count: int) -> bytes:
         ),
         (
             [spaces(host([step(0, 0, 10), ran("IteratorGetNext", 1, 2)]))],
-            "1 step marker in this capture, but nothing that was computed belongs to it",
+            "1 step marker in this capture, but no compute belongs to it",
         ),
         (
             [spaces(host([step(0, 0, 10), ran("op", 1, 2)]), plane("/device:GPU:0"))],
@@ -270,7 +270,7 @@ def test_hosts_without_steps_are_left_out_and_named() -> None:
     report = report_of(cpu(3, name="a"), spaces(plane(HOST), hostnames=["b"]), cpu(3, name="c"))
     assert (report.scalars["step_count"].value, report.scalars["host_count"].value) == (3, 2)
     assert report.tables["hosts"]["hostname"].to_pylist() == ["a", "c"]
-    text = "b has no steps and is left out where steps of hosts are compared."
+    text = "b has no steps and is left out of step comparisons."
     assert [one.text for one in report.notices if "no steps" in one.text] == [text]
     together = report_of(cpu(3, name="a"), cpu(3, name="c"))
     assert report.scalars["step_time_mean_ps"] == together.scalars["step_time_mean_ps"]
@@ -300,7 +300,7 @@ def test_chosen_steps_are_what_is_left() -> None:
 def test_markers_without_computation_are_counted() -> None:
     report = report_of(spaces(host([step(0, 0, 8), ran("op", 1, 2), step(1, 10, 8), event("train", 20 * US, 0)])))
     assert [notice.text for notice in report.notices] == [
-        "1 step marker is left out: nothing was computed in the step, or not on every core"
+        "1 step marker is left out: the step has no compute, or not on every core"
     ]
 
 

@@ -140,7 +140,7 @@ def test_slow_is_what_is_asked_for() -> None:
     assert serial(slow_call_us=100).scalars["slow_call_count"].value == 0
     report = serial(slow_call_us=99)
     assert report.scalars["slow_call_count"].value == 3
-    with pytest.raises(fastprof.UsageError, match="parallel: 1 is not a whole number of at least 2"):
+    with pytest.raises(fastprof.UsageError, match="parallel: 1 is not an integer of at least 2"):
         serial(parallel=1)
 
 
@@ -154,7 +154,7 @@ def test_the_verdict_names_the_pipeline_the_bottleneck_and_the_best_change() -> 
         "Host:0 is slow: 3 of 3 calls take more than 50 µs, 100 µs on average; steps wait 50.0 % of their time for it. "
         "70 % of a call is Map. Run it in parallel: num_parallel_calls=tf.data.AUTOTUNE. If its results fit into "
         "memory and are the same every time, put cache() after it. A batch takes 250 µs; with a prefetch after "
-        "BatchV2, 152 µs (1.6 times as fast): then the program sets the pace, and not its input."
+        "BatchV2, 152 µs (1.6 times as fast): then the program sets the pace, not its input."
     )
     figures = {name: report.scalars[name].value for name in ("slow_pipeline", "bottleneck_name", "best_change")}
     assert figures == {
@@ -174,9 +174,9 @@ def test_the_cores_of_the_host_bound_what_is_promised() -> None:
         column(report, "what_if", "least_then_ps", name="Map", change="parallel by 4"),
     )
     assert isinstance(best, int) and best > 1300 * US > min(least)
-    assert "times as fast) if threads compute, as 2 cores are there for it, and " in text
+    assert "times as fast) if CPU-bound (2 cores), " in text
     assert rows(report, "pipelines", "cpu_budget", "threadpool_size") == [(2, 2)]
-    assert any("The host has 2 cores by cpu_budget of tf.data." in notice.text for notice in report.notices)
+    assert any("The host has 2 cores, by tf.data's cpu_budget." in notice.text for notice in report.notices)
 
 
 def test_what_saves_nothing_is_not_advised() -> None:
@@ -240,7 +240,7 @@ def test_a_pipeline_that_steps_hardly_wait_for_is_not_a_recommendation() -> None
         "Host:0: 3 of 3 calls take more than 50 µs, 100 µs on average, but steps wait only 0.5 % of their time for it. "
         "70 % of a call is Map."
     )
-    assert report.notices[1].text.startswith("Steps hardly wait for input")
+    assert report.notices[1].text.startswith("Steps wait for input for less than 1 %")
 
 
 def test_the_text_shows_the_tree_and_what_helps() -> None:
@@ -287,11 +287,11 @@ def test_calls_outside_of_steps_keep_no_step_waiting() -> None:
     thread = [step(0, 0, 50), ran("work", 5, 40), *serial_call(100), step(1, 250, 50), ran("work", 255, 40)]
     report = fastprof.load(spaces(host(thread))).tf_data()
     assert [notice.text for notice in report.notices] == [
-        "Host:0: its only call takes 100 µs, outside of all steps: the capture does not record whether "
-        "the program waits for that. 70 % of a call is Map."
+        "Host:0: its only call takes 100 µs, outside of all steps: the capture does not show whether the program "
+        "waits for them. 70 % of a call is Map."
     ]
     quick = fastprof.load(spaces(host(thread))).tf_data(slow_call_us=100)
-    assert "1 of 1 calls run outside of all steps: the capture does not record whether the program waits for them." in [
+    assert "1 of 1 calls run outside of all steps: the capture does not show whether the program waits for them." in [
         notice.text for notice in quick.notices
     ]
     assert "between its steps" in (report.scalars["wait_share"].reason or "")
@@ -346,8 +346,8 @@ def test_of_some_steps_no_other_thread_is_said_to_count_nowhere() -> None:
     profile = fastprof.load(DEMO)
     texts = [notice.text for notice in profile.select(steps=(2, 5)).tf_data().notices]
     assert texts[-1] == (
-        "Only some steps are selected. Their calls are reported, with everything other threads did for "
-        "them, then or before; calls that belong to no step are left out."
+        "Only some steps are selected. Their calls are reported, including earlier work of other threads for them; "
+        "calls that belong to no step are left out."
     )
     assert not any("not counted" in text for text in texts)
     assert not any("Only some steps" in notice.text for notice in profile.tf_data().notices)

@@ -87,7 +87,7 @@ def test_causes_that_nothing_would_show_cost_no_0() -> None:
     profile = fastprof.load(dict(without_of_kineto(NCCL))["launches"])
     examined = {row["cause"]: row for row in profile.diagnosis().tables["examined"].to_pylist()}
     assert examined["queue"]["cost_ps"] is None
-    assert examined["queue"]["reason"] == "the capture has no launch of what GPUs ran"
+    assert examined["queue"]["reason"] == "the capture has no launches of GPU work"
 
 
 def test_input_is_unknown_in_each_step_if_nothing_would_show_it() -> None:

@@ -163,7 +163,7 @@ def test_a_run_without_steps_has_its_time_by_cause(page: Any, server: Callable[.
     page.goto(f"{server(tmp_path / 'gpu.xplane.pb')}#/overview")
     settle(page)
     page.wait_for_selector(".columns-steps .bar-row")
-    assert page.locator(".columns-steps h3").all_inner_texts() == ["Where the run goes"]
+    assert page.locator(".columns-steps h3").all_inner_texts() == ["Run time by cause"]
     assert " ".join(page.inner_text(".columns-steps .bar-list").split()) == "Not captured 50 % Compute 50 %"
     compute_is_green = r"rgb\(63, 166, 107\)|#3fa66b"
     assert re.search(compute_is_green, page.inner_html(".columns-steps"))
@@ -174,7 +174,7 @@ def test_findings_are_closed_until_their_evidence_is_wanted(page: Any, server: C
     settle(page)
     first = page.locator(".finding").first
     closed = first.inner_text()
-    assert "Find out what takes the slowest host longer: more work" in closed and "19.6 %" in closed
+    assert "Find out why the slowest host is slower: more work" in closed and "19.6 %" in closed
     assert not any(words in closed for words in ("Certainty", "Evidence", "If collectives keep hosts together"))
     open_finding(page)
     opened = first.inner_text()
@@ -187,7 +187,7 @@ def test_the_first_page_has_every_cause_and_what_the_capture_lacks(page: Any, se
     assert "#/overview" in page.url, "the address of the diagnosis leads to the first page"
     assert page.locator("nav a", has_text="Diagnosis").count() == 0
     assert page.locator(".finding").count() >= 2
-    line = page.get_by_text("other causes examined: little or no time lost; 16 cannot be judged")
+    line = page.get_by_text("other causes checked: little or no time lost; 16 cannot be judged")
     assert not page.locator("[data-table=examined]").is_visible()
     line.click()
     assert "32 rows" in page.inner_text("[data-table=examined] .table-count")
@@ -209,11 +209,11 @@ def test_headline_figures_name_what_they_are_of_and_why_they_are_unknown(page: A
         "Exposed communication 9.48 % of device time",
         "FLOPs utilization 41.4 % of 275 TFLOP/s per device",
     ]
-    page.get_by_text("1 figure is not known").first.click()
+    page.get_by_text("1 unknown figure").first.click()
     assert "the capture has no events MemoryAllocation" in page.inner_text(".first-cards")
     page.goto(f"{server(DEMO / 'xla')}#/overview")
     settle(page)
-    page.get_by_text("2 figures are not known").first.click()
+    page.get_by_text("2 unknown figures").first.click()
     assert "Input\nthe capture does not record host threads" in page.inner_text(".first-cards"), "never 0"
 
 
@@ -236,7 +236,7 @@ def test_a_run_without_work_says_why_nothing_is_found(page: Any, server: Callabl
     (tmp_path / "host.xplane.pb").write_bytes(xspace(plane("/host:CPU", [line("main", [event("work", 0, MS)])])))
     page.goto(f"{server(tmp_path / 'host.xplane.pb')}#/diagnosis")
     settle(page)
-    assert page.inner_text(".headline") == "No device ran anything: device time is neither used nor lost."
+    assert page.inner_text(".headline") == "No device work is recorded: device time is neither used nor lost."
 
 
 @left_to_test_all

@@ -108,7 +108,7 @@ def test_a_dot_of_the_roofline_is_a_row(show: Callable[..., Any]) -> None:
     wait_for(page, "[role=row]", "average step")
     assert "of=totals" in page.url
     page.locator("[role=row]", has_text="average step").first.click()
-    assert "Of the roofline" in details(page)
+    assert "Share of the roofline" in details(page)
 
 
 # ---- memory
@@ -276,7 +276,7 @@ def test_steps_of_a_device_are_a_choice(show: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("demo", "analysis", "words"),
     [
-        ("memory", "memory_profile", "A saved report holds no other moments"),
+        ("memory", "memory_profile", "A saved report has no other times"),
         ("tf-data", "tf_data", "Map"),
         ("pod", "pod_viewer", "host1"),
     ],

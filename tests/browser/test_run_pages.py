@@ -202,7 +202,7 @@ def test_a_directory_without_runs_shows_the_first_that_appears(
     served: Callable[..., str], logs: Path, page: Any
 ) -> None:
     page.goto(f"{served()}#/timeline")
-    page.wait_for_function("() => document.querySelector('.waiting')?.textContent.includes('No run is in logs yet')")
+    page.wait_for_function("() => document.querySelector('.waiting')?.textContent.includes('No runs in logs yet')")
     write_run(logs, OLD, capture("first"))
     page.wait_for_function("name => location.hash.includes(name)", arg=OLD)
     assert names(page) == {"first", "other"}

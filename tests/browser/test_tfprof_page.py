@@ -166,7 +166,7 @@ def test_a_filter_leaves_rows_whose_names_hold_it(show: Callable[[str], Any]) ->
     assert sorted(name for name in names(page) if name.startswith("op_")) == [f"op_29{n}" for n in range(10)]
     page.get_by_label("Filter", exact=True).fill("nothing like it")
     page.keyboard.press("Enter")
-    page.get_by_text("No name holds the text of the filter.").wait_for()
+    page.get_by_text("No name contains the filter text.").wait_for()
 
 
 @left_to_test_all
@@ -247,7 +247,7 @@ def test_what_is_wrong_with_an_option_is_said_beside_it(show: Callable[[str], An
     page.evaluate("location.hash = '/tfprof?view=op&step=77'")
     page.get_by_text("the profile has no step 77; its steps: 0, 1").wait_for()
     page.evaluate("location.hash = '/tfprof?view=op&min_bytes=many'")
-    page.get_by_text("min_bytes is a whole number, not 'many'").wait_for()
+    page.get_by_text("min_bytes is an integer, not 'many'").wait_for()
     assert all("400" in fault for fault in faults)  # the browser notes them
     faults.clear()
 

@@ -159,7 +159,7 @@ def test_a_module_is_recorded_by_time(
     ("flags", "text", "why"),
     [
         (["--steps", "9:10"], "print()", "the program has not imported jax, tensorflow, torch"),
-        (["--steps", "9:10"], "import jax", "it has marked no step; --after and --duration record by time"),
+        (["--steps", "9:10"], "import jax", "it has not marked any step; --after and --duration record by time"),
         ([], "import jax", "it ended before 5 s had passed; give a smaller --after"),
         (["--steps", "0:1", "--host-level", "3"], "import jax\njax.profiler.StepTraceAnnotation('x', step_num=0)",
          r"JAX cannot record: out of \x1b[2J buffers"),

@@ -64,8 +64,8 @@ def test_addresses_of_a_file_and_of_a_name(tmp_path: Path) -> None:
     [
         (["-o", "logs"], "give a server"),
         (["a:1,b", "-o", "logs"], "'b' is not an address"),
-        (["a:1", "-o", "logs", "--duration", "0s"], "is not a whole number of milliseconds"),
-        (["a:1", "-o", "logs", "--duration", "1us"], "is not a whole number of milliseconds"),
+        (["a:1", "-o", "logs", "--duration", "0s"], "is not an integer number of milliseconds"),
+        (["a:1", "-o", "logs", "--duration", "1us"], "is not an integer number of milliseconds"),
         (["a:1", "b:1", "-o", "logs", "--hosts", "one"], "1 names for 2 addresses"),
         (["a:1", "-o", "logs", "--hosts", "../x"], "a name that no file can have"),
         (["a:1", "-o", "logs", "--run", "../x"], "cannot be the name of a run"),

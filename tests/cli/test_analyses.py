@@ -150,8 +150,8 @@ def test_parameters_are_flags(ask: Callable[..., Ran]) -> None:
     assert "  loud           yes\n" in ask(VERB, "--loud").out
     assert "  loud            no\n" in ask(VERB, "--no-loud").out
     for flags, complaint in (
-        (["--least", "x"], "argument --least: 'x' is not a whole number"),
-        (["--least", "-1"], "argument --least: -1 is not a whole number of at least 0"),
+        (["--least", "x"], "argument --least: 'x' is not an integer"),
+        (["--least", "-1"], "argument --least: -1 is not an integer of at least 0"),
         (["--order", "size"], "invalid choice"),
         (["--ratio", "half"], "argument --ratio: 'half' is not a number"),
         (["--lust", "3"], "unrecognized arguments: --lust 3"),

@@ -73,8 +73,8 @@ def test_the_card_of_a_run(run_directory: Path, capsys: pytest.CaptureFixture[st
         "",
         "Import log",
         "  notice no_common_clock in beta.xplane.pb",
-        "    the start of beta is unknown: its times count from its own start and are not aligned with those",
-        "    of other hosts",
+        "    the start of beta is unknown: its times count from its own start and are not aligned with other",
+        "    hosts",
     ]
 
 

@@ -195,7 +195,7 @@ def test_what_shows_one_run_says_so(
     ran = command(argv[0], *BOTH, *argv[1:])
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        f"fastprof: {what} is of one run, and 2 are given: {POD}, {CPU}; give one directory, choose one run with "
+        f"fastprof: {what} shows one run, and 2 are given: {POD}, {CPU}; give one directory, choose one run with "
         "--run NAME, or read them as hosts of one run with --as-hosts\n"
     )
     assert not list(tmp_path.iterdir())

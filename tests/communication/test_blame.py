@@ -202,7 +202,7 @@ def test_reports_name_the_straggler_with_its_numbers(tmp_path: Path) -> None:
     words = "host002 delays the other hosts. On the critical path it works "
     late, hide = (notice.text for notice in report.notices if notice.severity == "recommendation")
     assert late.startswith(words) and "at most" in late
-    assert "of what collectives take is waiting for the last device" in hide
+    assert "of collective time is waiting for the last device" in hide
     assert any("table blame of communication" in notice.text for notice in session.steps().notices)
     steps = report.tables["host_steps"].to_pylist()
     assert len(steps) == 4 * 16 and all(row["meetings"] == 3 for row in steps)
@@ -234,4 +234,4 @@ def test_that_devices_wait_for_the_last_is_possible_only_if_none_was_seen_to_mee
     rows = fastprof.load(tmp_path).diagnosis().tables["findings"].to_pylist()
     (finding,) = (row for row in rows if row["title"].startswith("Devices wait in collectives"))
     assert (finding["certainty"], finding["evidence"]) == ("possible", "gaps.by_step?cause=communication")
-    assert finding["detail"].startswith("No collective was seen on several devices. ")
+    assert finding["detail"].startswith("No collective has records of several devices. ")

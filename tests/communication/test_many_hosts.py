@@ -61,7 +61,7 @@ def test_the_middle_steps_are_compared_and_all_are_summed(pod: Path, monkeypatch
         assert name in OF_COMPARED or table.equals(entire.tables[name]), name
     for name in [*report.scalars][: [*report.scalars].index("compared_step_count")]:
         assert report.scalars[name] == entire.scalars[name]
-    text = "The session has 4 hosts: who waits for whom is found from 4 of 9 steps, those in the middle."
+    text = "The session has 4 hosts: waits between hosts are found from 4 of 9 steps, in the middle."
     assert [one.text for one in report.notices if "The session has" in one.text] == [text]
     assert not any("The session has" in one.text for one in entire.notices)
 

@@ -183,7 +183,7 @@ def test_folders_that_cannot_be_written(pod: Path, monkeypatch: pytest.MonkeyPat
         assert [one.name for one in pod.parent.iterdir()] == ["pod"], "something is left"
 
     check_fails("a worker does not see it: workers need the file systems of this machine", elsewhere)
-    check_fails("the hidden folder beside it, in which it was written, was removed meanwhile", removed)
+    check_fails("the hidden folder beside it, in which it was written, was removed in the meantime", removed)
     with pytest.raises(OutputError, match="already exists: it was created meanwhile"):
         load(pod, executor=TestExecutor(before=made), in_flight=1).to_parquet(out, tables=["lines"])
     out.rmdir()

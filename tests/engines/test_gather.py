@@ -162,7 +162,7 @@ def test_files_that_change_or_that_workers_do_not_see(pod: Path) -> None:
     profile = fastprof.load(pod, executor=TestExecutor(), on_error="skip")
     for path in pod.iterdir():
         path.unlink()
-    with pytest.raises(EngineError, match="workers do not see this file"):
+    with pytest.raises(EngineError, match="workers cannot see this file"):
         profile.steps()
 
 
@@ -203,7 +203,7 @@ def test_the_host_that_kills_workers_is_found_and_no_other_blamed(pod: Path) -> 
 
 
 def test_an_executor_that_was_given_is_not_made_again(pod: Path) -> None:
-    with pytest.raises(EngineError, match=r"give load.* a function that makes one"):
+    with pytest.raises(EngineError, match=r"pass load.* a function that creates one"):
         fastprof.load(pod, executor=TestExecutor(before=killed_by(0))).steps()
 
 
@@ -344,5 +344,5 @@ def test_executors_that_lie_are_an_error(pod: Path) -> None:
         fastprof.load(pod, executor=Numbers(1)).steps()
     ended = ThreadPoolExecutor(1)
     ended.shutdown()
-    with pytest.raises(EngineError, match=r"takes no hosts: .* give one that runs"):
+    with pytest.raises(EngineError, match=r"accepts no hosts: .* pass a running executor"):
         fastprof.load(pod, executor=ended).steps()

@@ -52,7 +52,7 @@ def test_processes_are_spawned_and_counted() -> None:
     made.shutdown()
     assert processes is executors.processes
     for wrong in (0, True, 2.5):
-        with pytest.raises(UsageError, match="whole number"):
+        with pytest.raises(UsageError, match="an integer"):
             processes(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="memory_bytes"):
         processes(1, memory_bytes=0)
@@ -67,7 +67,7 @@ def test_a_script_that_workers_cannot_import_is_the_cause_and_not_their_memory()
     ended = subprocess.run([sys.executable, "-"], input=script, capture_output=True, text=True, timeout=60)
     assert (
         ended.returncode
-        and "none of the processes could begin" in ended.stderr
+        and "none of the processes could start" in ended.stderr
         and "for its memory" not in ended.stderr
     )
     assert 'below if __name__ == "__main__":, and run it from a file' in ended.stderr
@@ -75,7 +75,7 @@ def test_a_script_that_workers_cannot_import_is_the_cause_and_not_their_memory()
 
 def test_a_process_that_a_script_starts_starts_none_while_it_imports_that(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
-    with pytest.raises(UsageError, match="keep what the script does below if __name__"):
+    with pytest.raises(UsageError, match="put the work of the script below if __name__"):
         processes(1)()
 
 

@@ -164,7 +164,7 @@ def test_times_are_exact_picoseconds(form: str, start: int, duration: int) -> No
 
 
 def test_times_before_the_start_are_kept(form: str) -> None:
-    """Perfetto has no negative times: all move later by a whole number of microseconds; ts_ps has the exact time."""
+    """Perfetto has no negative times: all move later by an integer number of microseconds; ts_ps has the exact time."""
     trace = read(
         xspace(plane("/host:CPU", [line("t", [event("a", -1_500_000, 1_000), event("b", 2_000, 1_000)])])), form
     )

@@ -364,7 +364,7 @@ def test_of_two_programs_of_one_id_the_first_counts_and_the_log_reports_the_othe
     assert rows(profile.hlo_modules, "module", "name") == [("f(1)", "jit_f")]
     assert rows(profile.import_log, "severity", "code", "example") == [
         ("data_loss", "duplicate_program",
-         "two programs have the id 1: g(1) is ignored, the earlier f(1) is used"),
+         "two programs have the id 1: g(1) is ignored, and the earlier f(1) is used"),
     ]  # fmt: skip
     same = fastprof.load(capture(entry("f(1)", 1, program()), entry("g(1)", 2, program())))
     assert same.import_log.num_rows == 0 and same.hlo_modules.num_rows == 1

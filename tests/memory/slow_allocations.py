@@ -52,7 +52,7 @@ def broken(events: Sequence[Call], sizes: Sequence[int]) -> list[bool]:
 
 
 def alive(events: Sequence[Call], sizes: Sequence[int], allocator: str, moment: int) -> Counter[Any]:
-    """What is alive after event ``moment`` of the allocator, (source, op, size, requested): how often."""
+    """Live memory after event ``moment`` of the allocator, (source, op, size, requested): how often."""
     fates, breaks = matched(events), broken(events, sizes)
     counts: Counter[Any] = Counter()
     for i, one in enumerate(events):

@@ -1,4 +1,4 @@
-"""What is alive at a moment: by op and size, with what was there before the capture, adding up to the memory in use."""
+"""Live memory at a moment: by op and size, with what was there before the capture, adding up to the memory in use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fastprof.derive.memory.memory_events import MemoryEvents, find_highest_frag
 
 
 def at(calls: list[Call], moment: int) -> tuple[LiveSets, list[tuple[Any, ...]]]:
-    """What is alive after an event of the only allocator: op, size, how many, in all, source."""
+    """Live memory after an event of the only allocator: op, size, how many, in all, source."""
     events = read(calls)
     sets = find_live_sets(events, np.array([moment], np.int64))
     return sets, shown(events, sets)
@@ -74,7 +74,7 @@ def test_the_stack_is_a_row_of_its_own_and_all_rows_add_up() -> None:
     assert found.in_use_bytes.tolist() == [57] and REASONS[found.reason[0]] is None
 
 
-LACKS_FREES = "what is known to be alive is more than the memory in use: the capture lacks frees"
+LACKS_FREES = "live allocations exceed the memory in use: the capture lacks frees"
 
 
 @pytest.mark.parametrize(

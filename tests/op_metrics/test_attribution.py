@@ -274,7 +274,7 @@ def test_what_no_op_is_known_of_says_why() -> None:
     assert table.unattributed == [
         "launch hipMemcpyHtoDAsync names no op, nor do the event itself and those around the launch",
         "launch hipMemsetAsync names no op, nor do the event itself and those around the launch",
-        "no op name and no correlation id that leads to its launch",
+        "neither an op name nor a correlation id of its launch",
         "no op name and no launch record",
     ]
 

@@ -85,7 +85,7 @@ def test_work_that_can_be_none_is_not_known(tool: str, flops: float) -> None:
     report = fastprof.load(xspace(core(flops=flops, bytes_accessed=u64(8)))).report(tool)
     assert finite(report)
     if tool != "op_stats":
-        assert any("is recorded once: it counts as not known" in notice.text for notice in report.notices)
+        assert any("is recorded once: it counts as unknown" in notice.text for notice in report.notices)
     if tool == "hlo_stats":
         assert report.tables["ops"].select(["flops", "accessed_bytes"]).to_pylist() == [
             {"flops": None, "accessed_bytes": 16.0}

@@ -40,7 +40,9 @@ def test_copies_do_no_arithmetic_and_what_waits_or_holds_others_no_work() -> Non
 def test_a_remark_says_how_much_and_of_what() -> None:
     (severity, text), *more = remark_on_unknown_peaks(table())
     assert severity == "warning" and not more
-    assert text.startswith("Shares of the peaks are unknown: the arithmetic of 20.0 % and the memory traffic of 30.0")
+    assert text.startswith(
+        "Shares of the peaks are unknown, because the arithmetic of 20.0 % and the memory traffic of 30.0"
+    )
     assert text.endswith("(most of it: call, copy.kd).")
     assert not list(remark_on_unknown_peaks(table().take(np.array([0, 3, 4]))))
 

@@ -53,8 +53,8 @@ def test_kinds_by_name_whatever_the_version(name: str, kind: IteratorKind) -> No
         ("ParallelMapV2", {"parallelism": 8, "autotune": "true"}, "Its function is slow"),
         ("ParallelMapV2", {"parallelism": "many"}, "Its function is slow"),
         ("TFRecord", {}, "interleave(..., num_parallel_calls"),
-        ("Generator", {}, "A generator in Python"),
-        ("Prefetch", {}, "what fills it is slower"),
+        ("Generator", {}, "A Python generator"),
+        ("Prefetch", {}, "elements are made more slowly"),
         ("Shuffle", {}, "one after another"),
         ("DataServiceV2", {}, "tf.data service"),
         ("Take", {}, "prefetch(tf.data.AUTOTUNE)"),
@@ -78,11 +78,11 @@ def test_nothing_is_advised_that_saves_nothing() -> None:
 
     nothing = Helps(faster=False, several=None, any_change=False)
     for name in ("MapAndBatch", "Prefetch", "ParallelInterleaveV4"):
-        assert "came late for another reason" in said(name, nothing) and "num_parallel_calls" not in said(name, nothing)
+        assert "were late for another reason" in said(name, nothing) and "num_parallel_calls" not in said(name, nothing)
     assert said("Map", nothing) == "No change of one iterator makes batches faster."
     assert "other iterators set the pace" in said("Map", Helps(faster=False, several=False, any_change=True))
     cheaper = said("Map", Helps(faster=True, several=False, any_change=True, cores=2))
-    assert cheaper.startswith("Make what it does cheaper") and cheaper.endswith("saves nothing, as there are 2 cores.")
+    assert cheaper.startswith("Make its work cheaper") and cheaper.endswith("saves nothing, as there are 2 cores.")
     assert said("Map", Helps(faster=True, several=True, any_change=True)) == suggest_change(
         "Map", "Iterator::Root::Map", {}
     )

@@ -82,11 +82,9 @@ def test_where_nothing_is_predicted_the_reason_is_reported() -> None:
         Root(Prefetch(Batch(ParallelMap(Source(20 * US), 900 * US, 2), 8), buffer=2)), 2 * MS, parallel=2
     )
     reasons = {key: row["assumption"] for key, row in predicted.items() if row["then_ps"] is None}
-    assert (
-        reasons["Prefetch", "twice as fast"] == "none: it hands over what others have made, and has no work of its own"
-    )
-    assert reasons["Prefetch", "prefetched"] == reasons["BatchV2", "prefetched"] == "none: it runs ahead already"
-    assert reasons["ParallelMapV2", "parallel by 2"] == "none: it runs 2 at a time already"
+    assert reasons["Prefetch", "twice as fast"] == "none: it only passes elements on, and has no work of its own"
+    assert reasons["Prefetch", "prefetched"] == reasons["BatchV2", "prefetched"] == "none: it already runs ahead"
+    assert reasons["ParallelMapV2", "parallel by 2"] == "none: it already runs 2 at a time"
     unknown = [row for row in predicted.values() if row["then_ps"] is None]
     assert all(row["saved_ps"] is None and row["speedup"] is None for row in unknown)
 
@@ -132,7 +130,7 @@ def test_work_that_computes_takes_the_cores_that_there_are(cores: int) -> None:
     then = train(mapped(200 * US, 4), compute=MS, steps=24, first=6, cores=cores).batch_ps
     assert row["then_ps"] == pytest.approx(then, rel=0.03)
     subject = "1 core is" if cores == 1 else f"{cores} cores are"
-    verdict = "not enough, if threads compute" if cores < 5 else "enough"
+    verdict = "not enough, if CPU-bound" if cores < 5 else "enough"
     assert row["assumption"].endswith(f"; {subject} {verdict}")
     if cores == 1:
         assert row["saved_ps"] == 0

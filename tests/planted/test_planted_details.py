@@ -115,7 +115,7 @@ def test_the_time_of_a_slow_step_is_in_one_finding() -> None:
 def test_advice_fits_a_loader_that_has_workers_and_a_queue() -> None:
     assert "num_workers > 0" not in findings("torch_slow_workers")[0]["advice"]
     assert findings("torch_slow_workers")[0]["advice"].startswith("The workers of the DataLoader")
-    assert findings("jax_queued_batches")[0]["advice"].startswith("What fills the queue")
+    assert findings("jax_queued_batches")[0]["advice"].startswith("The queue fills more slowly")
     assert "num_workers > 0" in findings("torch_sleeping_loader")[0]["advice"]
 
 
@@ -127,7 +127,10 @@ def test_advice_fits_a_loader_that_has_workers_and_a_queue() -> None:
             "jax_sleeping_batches",
             "batches (train.py:18) takes the largest part of it: make it faster, or hide it behind compute.",
         ),
-        ("jax_queued_batches", "What fills the queue is slower than the steps: let more threads or processes fill it"),
+        (
+            "jax_queued_batches",
+            "The queue fills more slowly than steps consume it: let more threads or processes fill it",
+        ),
     ],
 )
 def test_the_input_pipeline_names_what_the_diagnosis_does(case: str, first: str) -> None:

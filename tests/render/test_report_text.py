@@ -61,7 +61,7 @@ def test_the_whole_text() -> None:
         "  total        10.00 ms\n"
         "  first name   a\\nb\n"
         "  loud           yes\n"
-        "  Not known: mean, steps (nobody measured it)\n"
+        "  Unknown: mean, steps (nobody measured it)\n"
         "\n"
         "Hosts\n"
         "  host         events  duration (ms)  event (%)\n"

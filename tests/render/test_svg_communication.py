@@ -30,7 +30,7 @@ def test_bars_are_as_long_as_time() -> None:
     root = drawn(spaces(core(0, ops, steps=[(0, 100)])))
     assert_inside(root)
     said = written(root)
-    assert "Devices, over the capture" in said and "Steps, each on the device that took longest" in said
+    assert "Devices, over the capture" in said and "Steps, each on its slowest device" in said
     assert said.count("100.0 µs, 40.0%") == 2
     group = next(one for one in root.iter(f"{NAMESPACE}g") if "vm: /device:TPU:0" in (one[0].text or ""))
     bars = [float(box.get("width", 0)) for box in group.iter(f"{NAMESPACE}rect")]

@@ -137,7 +137,7 @@ def test_an_event_far_after_all_others_does_not_count() -> None:
     assert incomplete(changed("i04-bogusdur", change)) == ""
     has_call = False
     profile = changed("i04-bogusdur", change)
-    assert "everything else of the host is from 0 ps to 10.00 ms" in incomplete(profile)
+    assert "all other events of the host are from 0 ps to 10.00 ms" in incomplete(profile)
     assert profile.diagnosis().scalars["window_ps"].value == 10_000_000_000
 
 

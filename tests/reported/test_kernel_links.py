@@ -395,7 +395,7 @@ def test_what_only_names_show_is_unknown_of_kernels_without_a_name(tmp_path: Pat
     assert report.scalars["total_ps"].value == 3_200_000_000
     for figure in ("tensor_core_ps", "tensor_core_share", "missed_tensor_core_ps", "missed_tensor_core_share"):
         assert report.scalars[figure].value is None
-        assert report.scalars[figure].reason == "names of kernels do not show whether they run on matrix units"
+        assert report.scalars[figure].reason == "kernel names do not show whether kernels run on matrix units"
     assert set(report.tables["kernels"]["uses_tensor_cores"].to_pylist()) == {None}
     assert set(report.tables["ops"]["tensor_core_ps"].to_pylist()) == {None}
     assert [notice.text for notice in report.notices] == [

@@ -37,7 +37,7 @@ def test_steps_of_the_same_name_are_the_same() -> None:
     assert database.group.tolist() == [[1, 0], [2, 1], [3, 2]] and database.step.tolist() == [1, 2, 3]
     assert database.number.tolist() == [1, 2, 3] and database.label == ["train 1", "train 2", "train 3"]
     assert describe_pairing(database) == [
-        "Steps of hosts are paired by their names. XProf pairs them by when they ran, with b shifted by 1.",
+        "Steps of hosts are paired by name. XProf pairs them by time, with b shifted by 1.",
     ]
 
 
@@ -58,7 +58,7 @@ def test_steps_whose_names_do_not_record_are_aligned_by_time() -> None:
     assert database.group.tolist() == [[2, 0], [3, 1], [4, 2]] and database.step.tolist() == [2, 3, 4]
     assert shown(*captures).step.tolist() == [0, 1, 2]
     assert describe_pairing(database) == [
-        "Steps of hosts cannot be paired by their names: they are aligned by when they ran, with b shifted by 2.",
+        "Steps of hosts cannot be paired by name: they are aligned by time, with b shifted by 2.",
         "Hosts number their steps differently: numbers here are those of a.",
     ]
 

@@ -84,7 +84,8 @@ def test_names_distinguish_steps_of_one_number() -> None:
     report = profile.select(steps=3).report("steps", steps_from="markers")
     assert rows(report.tables["steps"], "step", "name") == [(3, "train 3"), (3, "eval 3")]
     assert [notice.text for notice in report.notices if "number" in notice.text] == [
-        "1 number belongs to several of the chosen steps: all of them are selected. To choose by name, write train=A:B."
+        "1 number belongs to several of the chosen steps: all of these are selected. To choose by name, write "
+        "train=A:B."
     ]
     of_eval = profile.select(steps="eval=3:").report("steps", steps_from="markers")
     assert rows(of_eval.tables["steps"], "step", "name") == [(3, "eval 3"), (4, "eval 4")]

@@ -1,4 +1,4 @@
-"""What steps are made from if nobody says it, and that what pools run for a step belongs to it."""
+"""Sources of steps if nobody says it, and that what pools run for a step belongs to it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_markers_that_only_hold_the_dispatch_are_extended_to_what_they_launched(
     answer = report(space)
     assert source(answer) == "launched"
     assert [one.text for one in answer.notices] == [
-        "Steps are markers and what they launched: each lasts until the work that its marker launched is done."
+        "Steps are markers and what they launched: each lasts until the work launched in its marker ends."
     ]
 
 
@@ -128,7 +128,7 @@ def test_where_launches_do_not_fit_the_runs_executions_are_the_steps() -> None:
     answer = report(host(main, pool))
     assert source(answer) == "modules"
     assert [row["start_ps"] // US for row in answer.tables["steps"].to_pylist()] == [0, 100, 200]
-    assert "the markers only hold the dispatch, and no work can be assigned to them" in answer.notices[-2].text
+    assert "the markers only enclose the dispatch, and no work can be assigned to them" in answer.notices[-2].text
 
 
 def cores(late: float = 5) -> list[Plane]:
@@ -151,7 +151,7 @@ def test_without_markers_executions_of_the_main_program_are_steps_with_their_exa
         for core, late in ((2, 0.0), (3, 5.0))
     ]
     assert [one.text for one in answer.notices] == [
-        "Steps are inferred (likely): each execution of jit_f(1), the program that takes most time, is a step.",
+        "Steps are inferred (likely): each execution of jit_f(1), the program with the most time, is a step.",
         "Step 2 may be cut off by the recording: averages leave it out.",
     ]
 

@@ -140,13 +140,13 @@ def test_what_captures_do_not_record_is_null_with_a_reason(capsys: pytest.Captur
         assert table[name].null_count == len(table), name
         assert name.removeprefix("total_") in view(TPU, "scope").unknown
     for options, message in (
-        ({"preset": "time_and_memory"}, "min_bytes: captures do not record which op holds memory"),
+        ({"preset": "time_and_memory"}, "min_bytes: captures do not record memory by op"),
         ({"order_by": "params"}, "order_by params: captures do not record which ops are parameters"),
         ({"step": 4_000}, "no step 4000; choose from"),
     ):
         with pytest.raises(UsageError, match=message):
             load(TPU).tfprof("scope", **options)
-    with pytest.raises(UsageError, match="traces of PyTorch do not record which op takes what"):
+    with pytest.raises(UsageError, match="PyTorch traces do not record the inputs of ops"):
         load(H100).tfprof("graph")
     with pytest.raises(UsageError, match="no lines of code"):
         load(XSPACE / "cpu-tf221-train").tfprof("code")

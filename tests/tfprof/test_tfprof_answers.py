@@ -248,8 +248,8 @@ def test_the_advisor_reports(served: Served) -> None:
         ("rows", {"view": "scop"}, 400, "unknown view 'scop'; did you mean 'scope'?"),
         ("rows", {"hide_name_regexes": "(a"}, 400, "'(a' is not a regular expression: missing )"),
         ("rows", {"account_type_regexes": "a,*"}, 400, "'*' is not a regular expression"),
-        ("rows", {"max_depth": "many"}, 400, "max_depth is a whole number, not 'many'"),
-        ("rows", {"min_bytes": "9" * 20}, 400, "min_bytes is a whole number of 64 bits"),
+        ("rows", {"max_depth": "many"}, 400, "max_depth is an integer, not 'many'"),
+        ("rows", {"min_bytes": "9" * 20}, 400, "min_bytes is a 64-bit integer"),
         ("rows", {"account_displayed_op_only": "maybe"}, 400, "is true or false, not 'maybe'"),
         ("rows", {"max_dept": "3"}, 400, "unknown option of tfprof: 'max_dept'; did you mean 'max_depth'?"),
         ("rows", {"select": "micro"}, 400, "select: unknown value 'micro'; did you mean 'micros'?"),
@@ -259,11 +259,11 @@ def test_the_advisor_reports(served: Served) -> None:
         ("rows", {"preset": "all"}, 400, "unknown preset 'all'"),
         ("rows", {"sort": "-total_micro"}, 400, "did you mean 'total_micros'?"),
         ("rows", {"sort": "devices"}, 400, "rows are not sorted by 'devices'"),
-        ("rows", {"rows": "1001"}, 400, "rows is a whole number from 0 to 1000, not '1001'"),
-        ("rows", {"first": "-1"}, 400, "first is a whole number from 0 on"),
-        ("rows", {"open": "0"}, 400, "open is a whole number from 1 on"),
+        ("rows", {"rows": "1001"}, 400, "rows is an integer from 0 to 1000, not '1001'"),
+        ("rows", {"first": "-1"}, 400, "first is an integer from 0 on"),
+        ("rows", {"open": "0"}, 400, "open is an integer from 1 on"),
         ("rows", {"flip": "a"}, 400, "flip is numbers and ranges"),
-        ("rows", {"row": "x"}, 400, "row is a whole number"),
+        ("rows", {"row": "x"}, 400, "row is an integer"),
         ("rows", {"host": "other"}, 400, "host 'other' has no profile of tfprof"),
         ("row", {"row": "99999999"}, 404, "the view has no row 99999999 under these options"),
         ("row", {}, 400, "the argument row is missing"),
@@ -408,5 +408,5 @@ def test_graphs_with_runs_have_views_too(tmp_path: Path) -> None:
         ("_TFProfRoot", 7), ("b", 7), ("a", 0)
     ]  # fmt: skip
     assert served.refused(f"{URL}rows", view="code") == (
-        400, "the profile has no traces of code, which the view code shows"
+        400, "the profile has no code traces for the view code"
     )  # fmt: skip

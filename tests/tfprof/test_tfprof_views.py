@@ -121,7 +121,7 @@ def test_presets_and_dictionaries_are_starting_points(small: str) -> None:
         ("scop", {}, "unknown view 'scop'; did you mean 'scope'?"),
         ("scope", {"step": 4}, "the profile has no step 4; its steps: 3"),
         ("scope", {"max_dept": 4}, "unknown option of tfprof: 'max_dept'; did you mean 'max_depth'?"),
-        ("scope", {"max_depth": "4"}, "max_depth is a whole number of 64 bits, not '4'"),
+        ("scope", {"max_depth": "4"}, "max_depth is a 64-bit integer, not '4'"),
         ("scope", {"select": "micros"}, "select is a list of texts, not 'micros'"),
         ("scope", {"select": ["micro"]}, "select: unknown value 'micro'; did you mean 'micros'?"),
         ("scope", {"order_by": "size"}, "order_by: unknown value 'size'"),
@@ -206,7 +206,7 @@ def test_advice(small: str, command: Command) -> None:
         (["code", "--format", "pprof", "--select", "micros,bytes"], "select one"),
         (["advise", "--format", "pprof"], "--format pprof needs a view"),
         (["scope", "--checkers", "JobChecker"], "--checkers needs the view advise"),
-        (["scope", "--step", "x"], "'x' is not a whole number"),
+        (["scope", "--step", "x"], "'x' is not an integer"),
         (["scope", "--options", "absent.json"], "absent.json"),
     ],
 )
@@ -282,7 +282,7 @@ def test_equal_requests_give_equal_reports(tmp_path: Path) -> None:
 def test_what_tfprof_complains_of_is_noted(small: str, command: Command) -> None:
     ran = command(small, "code", "--account-displayed-op-only", "--select", "micros,tensor_value")
     assert "code view ignores account_displayed_op_only" in ran.err
-    assert "tensor_value: tfprof does not show values" in ran.err
+    assert "tensor_value: tfprof does not show tensor values" in ran.err
     assert "ignores" not in command(small, "scope", "--account-displayed-op-only").err
     profile = profile_class()()
     profile.nodes[0].name = "x"

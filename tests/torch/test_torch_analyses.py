@@ -89,7 +89,7 @@ def test_steps_of_one_number_are_all_selected() -> None:
     report = torch_capture({"main": main}, {"stream 20": gpu}).select(steps=(7, 8)).steps()
     rows = report.tables["steps"].select(["step", "group_id", "name"]).to_pylist()
     assert [tuple(row.values()) for row in rows] == [(7, 0, "ProfilerStep#7"), (7, 1, "ProfilerStep#7")]
-    repeated = "1 number belongs to several of the chosen steps: all of them are selected."
+    repeated = "1 number belongs to several of the chosen steps: all of these are selected."
     assert repeated in [notice.text for notice in report.notices]
 
 

@@ -248,7 +248,7 @@ def _claiming(data: bytes, at: int, place: int, size: int, value: int) -> bytes:
         (32, 8, 1 << 50, f"records of {1 << 50} bytes"),
         (32, 8, 1 << 30, f"records of {1 << 30} bytes"),
         (32, 8, 1 << 20, "bytes in place of"),
-        (24, 1, 0x79, "a chunk of kind 'y'"),
+        (24, 1, 0x79, "an unknown kind of chunk, 'y'"),
     ],
 )
 def test_what_a_chunk_claims_is_not_believed(place: int, size: int, value: int, fault: str) -> None:

@@ -211,7 +211,7 @@ def test_a_large_session_is_shown_as_finely_as_there_is_room(tmp_path: Path, mon
     assert sum(map(len, tiles)) <= 3_000
     for tile in tiles:
         assert sum(count for *_, count in tile) == 20_000
-    assert "runs of events as one" in document.json("session")["note"]
+    assert "still shows merged events" in document.json("session")["note"]
 
 
 def test_long_tables_are_cut_and_say_so() -> None:

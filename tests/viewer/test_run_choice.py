@@ -58,7 +58,7 @@ def test_a_directory_without_runs_waits_and_opens_the_first(tmp_path: Path) -> N
     assert served.get("/api/runs")["runs"] == []
     opened = served.get("/api/open")
     assert (opened["run"], opened["version"], opened["hosts"]) == (None, None, [])
-    assert opened["notice"] == f"No run is in {tmp_path.name} yet. The page opens the first one that appears."
+    assert opened["notice"] == f"No runs in {tmp_path.name} yet. The page opens the first run that appears."
     assert served.refused("/api/timeline")[0] == 404
     path = write(tmp_path, OLD, b"")
     assert served.get("/api/open")["run"] is None
@@ -78,7 +78,7 @@ def test_of_broken_runs_the_newest_good_one_is_opened(tmp_path: Path, damaged: b
     opened = served.get("/api/open")
     assert opened["run"] == MIDDLE
     assert opened["notice"].startswith(f"The run {NEW} cannot be opened: {path}: ") and words in opened["notice"]
-    assert opened["notice"].endswith(f"The newest one that can is shown: {MIDDLE}.")
+    assert opened["notice"].endswith(f"The newest readable run is shown: {MIDDLE}.")
     assert listed(served) == [(NEW, True, False), (MIDDLE, False, True), (OLD, False, False)]
     problems = [run["problem"] for run in served.get("/api/runs")["runs"]]
     assert words in problems[0] and problems[1:] == [None, None]

@@ -161,7 +161,7 @@ def test_a_port_that_is_taken_is_reported(capsys: pytest.CaptureFixture[str]) ->
         taken.listen()
         port = taken.getsockname()[1]
         assert main(["serve", str(POD), "--port", str(port)]) == 3
-    assert f"port {port} of 127.0.0.1 is in use: --port 0 takes one that is free" in capsys.readouterr().err
+    assert f"port {port} of 127.0.0.1 is in use: --port 0 selects a free port" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("flags", "words"), [

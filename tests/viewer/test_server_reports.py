@@ -87,7 +87,7 @@ def test_drawings_and_pages_of_xprof(pod: Served) -> None:
     ("/api/report/__init__", {}, 400, "no analysis"),
     ("/api/report/steps", {"color": "red"}, 400, "no parameter 'color'"),
     ("/api/report/steps", {"steps_from": " "}, 400, "one of auto, markers, loader, modules"),
-    ("/api/report/overview", {"top_ops": "many"}, 400, "whole number"),
+    ("/api/report/overview", {"top_ops": "many"}, 400, "an integer"),
     ("/api/report/steps", {"host": "nobody"}, 404, "no host 'nobody'"),
     ("/api/report/steps/nothing.csv", {}, 404, "no table 'nothing'"),
     ("/api/report/steps", {"shape": "round"}, 400, "one of rows, columns"),

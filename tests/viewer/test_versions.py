@@ -328,7 +328,7 @@ def test_a_pipe_in_the_place_of_a_capture_is_not_waited_for(path: Path) -> None:
     os.mkfifo(path)
     for _ in range(2):
         status, sentence = served.refused("/api/open")
-        assert (status, sentence) == (404, f"{path}: is a pipe or a device now; a file was expected")
+        assert (status, sentence) == (404, f"{path}: is now a pipe or a device; a file was expected")
     assert served.refused("/api/event", at=0, version=version)[0] == 410
     path.unlink()
     replaced(path, capture(2))

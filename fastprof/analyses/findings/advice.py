@@ -48,7 +48,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         JAX: "Load the next batch while the device computes: in a background thread or process (Grain, a tf.data "
              "pipeline), with jax.device_put called one or two batches ahead.",
         TENSORFLOW: "Read with tf.data and end the pipeline with prefetch(tf.data.AUTOTUNE); run map and interleave "
-                    "with num_parallel_calls=tf.data.AUTOTUNE, and cache() what does not change.",
+                    "with num_parallel_calls=tf.data.AUTOTUNE, and cache() constant data.",
         PYTORCH: "Load batches ahead, on other threads or processes, and move them from pinned memory with "
                  "non_blocking=True.",
     },
@@ -61,7 +61,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                  "in __getitem__ and collate_fn, or do it once before the training.",
     },
     WITH_WORKERS: {
-        UNKNOWN: "The workers of the DataLoader are slower than the steps: give it more of them if there are cores "
+        UNKNOWN: "The workers of the DataLoader are slower than the steps: add workers if cores are free "
                  "(num_workers), a larger prefetch_factor, and less to do in __getitem__ and collate_fn.",
     },
     OF_PYTHON: {
@@ -69,8 +69,8 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                  "keras.utils.PyDataset), or with tf.data, whose ops need no Python.",
     },
     OF_QUEUE: {
-        UNKNOWN: "What fills the queue is slower than the steps: let more threads or processes fill it, or give them "
-                 "less to do for each batch.",
+        UNKNOWN: "The queue fills more slowly than steps consume it: let more threads or processes fill it, or do "
+                 "less work for each batch.",
     },
     "compilation": {
         UNKNOWN: "Compile once: keep shapes and types of arguments the same from step to step.",
@@ -86,7 +86,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         UNKNOWN: "Keep data on the device between steps, and overlap the copies that remain with compute.",
         JAX: "Keep arrays on the device: donate arguments (donate_argnums), read metrics every N steps instead of each "
              "(np.asarray, float and print wait for a copy), and call jax.device_put ahead of use. If parameters or "
-             "activations are offloaded to host memory, offload less, or start their copies earlier.",
+             "activations are offloaded to host memory, offload less or start the copies earlier.",
         TENSORFLOW: "Keep tensors on the device: do not call .numpy() in the loop, run several steps per call "
                     "(steps_per_execution), and prefetch to the device with tf.data.experimental.prefetch_to_device.",
         PYTORCH: "Avoid .item(), .cpu() and print of tensors in the loop; copy from pinned memory with "
@@ -96,9 +96,8 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         UNKNOWN: "Keep data on the device between steps, copy batches ahead of use, and overlap the copies that remain "
                  "with compute.",
         JAX: "Keep arrays on the device: donate arguments (donate_argnums), and call jax.device_put ahead of use. If "
-             "parameters or activations are offloaded to host memory, offload less, or start their copies earlier.",
-        TENSORFLOW: "Copy ahead of use: tf.data.experimental.prefetch_to_device; keep on the device what does "
-                    "not change.",
+             "parameters or activations are offloaded to host memory, offload less or start the copies earlier.",
+        TENSORFLOW: "Copy ahead of use: tf.data.experimental.prefetch_to_device; keep constant data on the device.",
         PYTORCH: "Create tensors on the device (device=…) instead of moving them, and copy batches ahead of use, from "
                  "pinned memory with non_blocking=True.",
     },
@@ -124,10 +123,11 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
              "larger combine thresholds for all-reduce; or shard so that less is exchanged.",
         TENSORFLOW: "Let gradients be reduced while the backward pass runs (tf.distribute packs them; see "
                     "CommunicationOptions.bytes_per_pack), and reduce in 16 bits.",
-        PYTORCH: "Start collectives earlier and compute meanwhile (async_op=True); send fewer bytes (16-bit types).",
+        PYTORCH: "Start collectives earlier and overlap them with compute (async_op=True); send fewer bytes (16-bit "
+                 "types).",
     },
     "slowest host": {
-        UNKNOWN: "Find out what takes the slowest host longer: more work, a slower clock, or late input.",
+        UNKNOWN: "Find out why the slowest host is slower: more work, a slower clock, or late input.",
     },
     "straggler": {
         UNKNOWN: "Find out why the slowest device is late: uneven work, a slower clock, or a host that launches later.",
@@ -140,16 +140,16 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                  "(torch.compile(mode=\"reduce-overhead\"), torch.cuda.graph).",
     },
     "queue": {
-        UNKNOWN: "The host launched it in time. Look at what this work is queued behind: earlier work of its stream, "
+        UNKNOWN: "The host launched it in time. Find the work that it is queued behind: earlier work of its stream, "
                  "an event of another stream, another device or process. The timeline shows the longest of these gaps.",
-        PYTORCH: "The host launched it in time, so CUDA graphs and larger batches do not help. Look at what it is "
-                 "queued behind: a collective of other ranks, an event of another stream, another process. "
+        PYTORCH: "The host launched it in time, so CUDA graphs and larger batches do not help. Find the work that it "
+                 "is queued behind: a collective of other ranks, an event of another stream, another process. "
                  "enable_cuda_sync_events=True in the experimental_config of the profiler records waits of streams; "
                  "record all ranks.",
     },
     "between_kernels": {
-        UNKNOWN: "Each change from one kernel to the next takes the device about a microsecond: fewer, larger kernels "
-                 "have fewer of them.",
+        UNKNOWN: "Each change from one kernel to the next takes the device about a microsecond: use fewer, larger "
+                 "kernels.",
         JAX: "Each change from one kernel to the next takes the device about a microsecond: put more of the step under "
              "one jax.jit, so that XLA fuses ops, and let it launch CUDA graphs (command buffers).",
         PYTORCH: "Each change from one kernel to the next takes the device about a microsecond: torch.compile fuses "
@@ -164,7 +164,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
     "python": {
         UNKNOWN: "Move this Python work out of the step, or do it while the device computes.",
         JAX: "Dispatch is asynchronous: start the next step before this Python work, and read results of an earlier "
-             "step. Trace what repeats into jax.jit.",
+             "step. Move repeated work into jax.jit.",
         TENSORFLOW: "Move it into a tf.function, or do it every N steps.",
         PYTORCH: "Do it while the device computes: launch the next step first, and do not synchronise in between.",
     },
@@ -195,7 +195,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         TENSORFLOW: "jit_compile=True of tf.function or Model.compile fuses elementwise ops with each other and with "
                     "reductions beside them, so that each tensor is read and written once.",
         PYTORCH: "torch.compile fuses elementwise ops with each other and with reductions beside them, so that each "
-                 "tensor is read and written once; normalisations and optimizers have fused versions, too.",
+                 "tensor is read and written once; normalisations and optimizers also have fused versions.",
     },
     "callback": {
         UNKNOWN: "Call back to the host less often: the device waits for it.",
@@ -216,14 +216,15 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Evaluate less often or on fewer batches, under torch.inference_mode(), with batches as large as fit.",
     },
     "logging": {
-        UNKNOWN: "Log every N steps, and read metrics of an earlier step, so that the device need not be waited for.",
+        UNKNOWN: "Log every N steps, and read metrics of an earlier step, so that the program need not wait for the "
+                 "device.",
         JAX: "Log every N steps; compute metrics in the jitted step, and read those of an earlier step.",
         TENSORFLOW: "Log every N steps (update_freq of the TensorBoard callback), and compute metrics in the "
                     "tf.function.",
         PYTORCH: "Log every N steps; sum metrics on the device, and call .item() only when they are logged.",
     },
     "lock": {
-        UNKNOWN: "Hold the lock for less time, or keep other threads from it while a step is being started.",
+        UNKNOWN: "Hold the lock for less time, or keep other threads from taking it while a step starts.",
         TENSORFLOW: "Calls of TensorFlow (TFE_Py) wait for Python's own lock while other threads run Python, such as "
                     "those that load data: load in processes (workers and use_multiprocessing=True of "
                     "keras.utils.PyDataset), or with tf.data.",
@@ -240,7 +241,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "fragmentation.",
         PYTORCH: "Use PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, activation checkpointing or smaller batches.",
     },
-    "slow_step": {UNKNOWN: "Compare the step with its neighbours: the evidence lists what took longer."},
+    "slow_step": {UNKNOWN: "Compare the step with its neighbours: the evidence lists the slower ops and events."},
     "padding": {
         UNKNOWN: "Choose dimensions that fill tiles: multiples of 128 for the last dimension, and of 8 for the second "
                  "last.",
@@ -266,7 +267,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         UNKNOWN: "Load batches ahead, on other threads or processes, or prepare them once before the training.",
     },
     ON_CPU["python"]: {
-        UNKNOWN: "Do less of it in the step, or every N steps; torch.compile takes what is between ops out of Python.",
+        UNKNOWN: "Do less of it in the step, or every N steps; torch.compile removes Python between ops.",
     },
     ON_CPU["idle"]: {
         UNKNOWN: "Record more of the host: with_stack=True, and record_function around parts of the step.",
@@ -288,7 +289,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: f"Use torch.autocast with float16. {_IF_OLD}",
     },
     "layout": {
-        UNKNOWN: "Use the layout that convolutions want (channels last), so that nothing is transposed around them.",
+        UNKNOWN: "Use the layout that convolutions prefer (channels last), to avoid transposes around them.",
     },
     "outside_compilation": {
         UNKNOWN: "Keep the program compiled: ops outside of it wait for the host.",
@@ -296,7 +297,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         JAX: "Replace host callbacks in the compiled program by device code.",
     },
     "idle": {
-        UNKNOWN: "Record more of the host, so that the cause shows: the Python tracer, and host tracer level 2.",
+        UNKNOWN: "Record more of the host to find the cause: the Python tracer, and host tracer level 2.",
         JAX: "Record more of the host: ProfileOptions.python_tracer_level = 1 and host_tracer_level = 2.",
         TENSORFLOW: "Record more of the host: ProfilerOptions(host_tracer_level=2, python_tracer_level=1).",
         TENSORFLOW_1: "Run with RunOptions(trace_level=RunOptions.FULL_TRACE), which records all devices; what Python "
@@ -323,14 +324,14 @@ _NOT_ON_GPUS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Give the device more work per launch: larger batches, or torch.compile, which fuses ops.",
     },
     "queue": {
-        PYTORCH: "The host launched it in time, so larger batches do not help. Look at what it is queued behind: a "
-                 "collective of other ranks, an event of another stream, another process. Record all ranks.",
+        PYTORCH: "The host launched it in time, so larger batches do not help. Find the work that it is queued "
+                 "behind: a collective of other ranks, an event of another stream, another process. Record all ranks.",
     },
     "between_kernels": {
         JAX: "Each change from one kernel to the next takes time: put more of the step under one jax.jit, so that XLA "
              "fuses ops.",
         PYTORCH: "Each change from one kernel to the next takes time: torch.compile fuses kernels.",
-        UNKNOWN: "Each change from one kernel to the next takes time: fewer, larger kernels have fewer of them.",
+        UNKNOWN: "Each change from one kernel to the next takes time: use fewer, larger kernels.",
     },
     "memory_pressure": {
         TENSORFLOW: "Use smaller batches or tf.recompute_grad.",
@@ -356,10 +357,10 @@ _OF_COLLECTIVE: Final[dict[str, dict[str, str]]] = {
                  "(reshard_after_forward=False, SHARD_GRAD_OP).",
     },
     "all-to-all": {
-        UNKNOWN: "All-to-all carries tokens to experts or rows of embeddings: compute what does not need them "
-                 "meanwhile, send 16-bit values, and give all devices the same number of tokens or rows.",
-        PYTORCH: "All-to-all carries tokens to experts or rows of embeddings: start it with async_op=True and compute "
-                 "what does not need them meanwhile, send 16-bit values, and give all ranks the same number of tokens "
+        UNKNOWN: "All-to-all carries tokens to experts or rows of embeddings: overlap it with independent compute, "
+                 "send 16-bit values, and give all devices the same number of tokens or rows.",
+        PYTORCH: "All-to-all carries tokens to experts or rows of embeddings: start it with async_op=True and "
+            "overlap it with independent compute, send 16-bit values, and give all ranks the same number of tokens "
                  "or rows. TorchRec's TrainPipelineSparseDist exchanges the next batch during this one.",
         JAX: "All-to-all carries tokens to experts, or arrays that are sharded in another way: let XLA overlap it (the "
              "latency hiding scheduler), send 16-bit values, or shard so that less is exchanged.",

@@ -283,15 +283,15 @@ RULES: Final = (
         "Parallel calls wait for earlier ones to keep the order: if the order does not matter, set "
         "tf.data.Options().deterministic = False."), _DATA),
     Rule("gpu_threads", ("launch", "small_ops"), has_input_beside_launches, {
-        TENSORFLOW: "Threads of tf.data work meanwhile and take cores from those that launch kernels: give these "
-                    "threads of their own with TF_GPU_THREAD_MODE=gpu_private, and tf.data fewer with "
+        TENSORFLOW: "tf.data threads compete for cores with the threads that launch kernels: give launches private "
+                    "threads with TF_GPU_THREAD_MODE=gpu_private, and give tf.data fewer threads with "
                     "options.threading.private_threadpool_size."}, _GPU, (TENSORFLOW,)),
     Rule("jit_compile", ("launch", "small_ops", "memory_bound"), has_no_xla, {
         TENSORFLOW: "XLA compiles nothing here: jit_compile=True of tf.function or Model.compile fuses ops, so that "
                     "fewer kernels are launched and fewer results pass through memory."}, _GPU),
     Rule("several_steps", ("launch",), has_short_steps, {
-        TENSORFLOW: "Steps are short: steps_per_execution of Model.compile runs several of them in one call; in a loop "
-                    "of your own, put several into one tf.function.",
+        TENSORFLOW: "Steps are short: steps_per_execution of Model.compile runs several of them in one call; in a "
+            "custom loop, put several steps into one tf.function.",
         JAX: "Steps are short: run several of them in one call, with jax.lax.scan or fori_loop.",
         PYTORCH: "Steps are short: torch.compile(mode=\"reduce-overhead\") or a CUDA graph replays a step in one "
                  "launch."}, _KERAS, (PYTORCH,)),
@@ -313,8 +313,8 @@ RULES: Final = (
         TENSORFLOW: "Let the L2 cache fetch 128 bytes at a time: cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, "
                     "128) of libcudart, through ctypes, before the first op."}, _GPU),
     Rule("memory_growth", ("memory_pressure",), is_allocating, {
-        TENSORFLOW: "The allocator takes memory from the device during steps: let it take it all at the start, without "
-                    "set_memory_growth and TF_FORCE_GPU_ALLOW_GROWTH.",
+        TENSORFLOW: "The allocator takes memory from the device during steps: let it take all memory at the start, "
+                    "without set_memory_growth and TF_FORCE_GPU_ALLOW_GROWTH.",
         JAX: "The allocator takes memory from the device during steps: leave XLA_PYTHON_CLIENT_PREALLOCATE at true, "
              "and do not set XLA_PYTHON_CLIENT_ALLOCATOR=platform.",
         PYTORCH: "The allocator takes memory from the device during steps: do not call torch.cuda.empty_cache() in the "
@@ -366,7 +366,7 @@ _STEPS: Final = {
     UNKNOWN: "Mark steps with the profiler's step annotation.",
 }
 _PYTHON: Final = {
-    TENSORFLOW_1: "Its profiler records no Python: use one of Python, such as cProfile.",
+    TENSORFLOW_1: "Its profiler records no Python: use a Python profiler, such as cProfile.",
     JAX: "Set ProfileOptions.python_tracer_level = 1.",
     TENSORFLOW: "Start the profiler with ProfilerOptions(python_tracer_level=1).",
     PYTORCH: "Start the profiler with with_stack=True.",
@@ -376,7 +376,7 @@ _HOST: Final = {
     TENSORFLOW_1: _TRACE,
     JAX: "Set ProfileOptions.host_tracer_level = 2.",
     TENSORFLOW: "Start the profiler with ProfilerOptions(host_tracer_level=2).",
-    PYTORCH: "Record the activity CPU, too.",
+    PYTORCH: "Also record the activity CPU.",
     UNKNOWN: "Enable the profiler's host tracer.",
 }
 _ALLOCATIONS: Final = {
@@ -396,16 +396,16 @@ _PROGRAMS: Final = {
 }
 
 _WORK: Final = (
-    "record_shapes=True gives that of matrix products, convolutions and attention; of other kernels no option of "
-    "PyTorch's profiler does: measure the longest with {}."
+    "record_shapes=True gives the work of matrix products, convolutions and attention; PyTorch's profiler has no "
+    "option for other kernels: measure the longest with {}."
 )
 _WORK_OF_OTHERS: Final = (
-    "That of products is known from their shapes. Of other kernels no option of PyTorch's profiler records it: measure "
-    "the longest with {}."
+    "The work of matrix products is known from their shapes. PyTorch's profiler has no option for the work of other "
+    "kernels: measure the longest with {}."
 )
 _NSIGHT, _ROCM = "NVIDIA Nsight Compute", "ROCm Compute Profiler"
 _TOOLS: Final = {NVIDIA: _NSIGHT, AMD: _ROCM, "XPU": "Intel unitrace", "NPU": "msprof", GPU: f"{_NSIGHT} or {_ROCM}"}
-_ANY_TOOL: Final = "the profiler of the device's maker"
+_ANY_TOOL: Final = "the device vendor's profiler"
 """Kernel profilers by GPU vendor or device kind."""
 
 
@@ -431,18 +431,18 @@ def list_unproven_causes(facts: DiagnosisFacts, *, has_launches: bool) -> Iterat
         return
     kernels = facts.columns(reports.KernelStats.kernels)
     if not has_launches:
-        yield from ((cause, "the capture has no launch of what GPUs ran") for cause in _OF_LAUNCHES)
+        yield from ((cause, "the capture has no launches of GPU work") for cause in _OF_LAUNCHES)
     if not facts.figures(reports.OpStats).host_total_ps:
-        yield "host_compute", "the capture has no op of a host thread"
+        yield "host_compute", "the capture has no host thread ops"
     unknown = facts.figures(reports.HloStats).unknown_work_share
     if not isinstance(unknown, float) or unknown > MOST_UNKNOWN:
         yield from ((cause, TOO_MUCH) for cause in _OF_WORK)
     if kernels.occupancy_percent.null_count == len(kernels.name):
-        yield "low_occupancy", "the occupancy of no kernel is recorded"
+        yield "low_occupancy", "no kernel occupancy is recorded"
     if kernels.op_name.null_count == len(kernels.name):
-        yield "precision", "the op of no kernel is known"
+        yield "precision", "no kernel's op is known"
         if facts.framework != PYTORCH:  # whose kernels say it by their names
-            yield "elementwise", "the op of no kernel is known"
+            yield "elementwise", "no kernel's op is known"
 
 
 def list_unrecorded(

@@ -430,8 +430,8 @@ def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 _ONE_AT_A_TIME: Final = (
-    "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because Python has one "
-    "lock: write the function with ops of TensorFlow, or load in processes (workers and use_multiprocessing=True of "
+    "tf.py_function and tf.numpy_function run one at a time for any num_parallel_calls, because of Python's global "
+    "lock: write the function with TensorFlow ops, or load in processes (workers and use_multiprocessing=True of "
     "keras.utils.PyDataset)."
 )
 
@@ -631,14 +631,12 @@ def _add_idle(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 _MOSTLY_BETWEEN: Final = 0.9
-_BETWEEN_STEPS: Final = (
-    "Programs often load the next batch between steps: annotate that code, so that this time has a name."
-)
+_BETWEEN_STEPS: Final = "Programs often load the next batch between steps: annotate that code to name this time."
 
 
 _NOTHING_KNOWN: Final = (
     "No recorded host thread or Python function explains it: look at the longest gap on the timeline. The device may "
-    "wait for another process, another host or storage."
+    "be waiting for another process, another host or storage."
 )
 _OF_CAUSE: Final[Mapping[str, Callable[[DiagnosisFacts, Finding], Finding]]] = {
     "input": _add_input, "compilation": _add_compilation, "transfer": _add_transfer, "memory_pressure": _add_memory,

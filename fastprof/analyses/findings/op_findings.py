@@ -338,8 +338,8 @@ LEAK: Final = " holds more and more memory of "
 """Words between op and allocator in a notice of memory_profile."""
 _MORE_STEPS: Final = compile_late(r"([\d,]+) more steps")
 _OF_LEAKS: Final = (
-    "Do not keep arrays of each step: turn metrics into numbers before they are stored, detach them, and empty lists "
-    "and histories that grow."
+    "Do not keep arrays of each step: convert metrics to numbers before storing them, detach them, and empty growing "
+    "lists and histories."
 )
 
 
@@ -351,7 +351,7 @@ _FUSE: Final = (
     "Keras uses it for images."
 )
 _CHANNELS: Final = (
-    'Try data_format="NCHW" (channels_first): in 32 bits convolutions of GPUs are often faster so. On Tensor Cores, '
+    'Try data_format="NCHW" (channels_first): 32-bit GPU convolutions are often faster with it. On Tensor Cores, '
     "with 16-bit types, NHWC is the faster layout."
 )
 
@@ -385,14 +385,14 @@ def _find_costly(facts: DiagnosisFacts, graph: AdvisorResult) -> Iterator[Findin
     name, time_us = graph.costly[0]
     share = format_measure(time_us / graph.total_us, "share")
     spelt = [f"{op} {format_time(time * _PER_MICRO)}" for op, time in graph.costly]
-    where = "" if graph.line is None else f" The line of code that takes longest: {graph.line}."
+    where = "" if graph.line is None else f" The costliest line of code: {graph.line}."
     yield Finding(
         "low_utilization",
         f"{name} takes {share} of op time",
         None,
         POSSIBLE,
         f"op_stats.host_ops?type={quote(name, safe='')}",
-        "Begin with this op: whether its types, shapes and device fit what it computes, and how often it runs.",
+        "Check this op first: its types, shapes, device, and number of runs.",
         host=graph.host,
         op=name,
         detail=f"In an average step: {', '.join(spelt)}.{where}",

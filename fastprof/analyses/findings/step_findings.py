@@ -325,7 +325,7 @@ def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
     of_path = bool(delays.num_rows) and not missing
     host, device = (None, None) if missing or of_path else spent.find_last()
     met = bool(facts.table(reports.Communication.stragglers).num_rows)
-    detail = missing if missing or met else "No collective was seen on several devices."
+    detail = missing if missing or met else "No collective has records of several devices."
     slowest = _choose_slowest([row for row in facts.rows(reports.Steps.hosts) if row.excess_share])
     if host is not None and slowest is not None and slowest.host != host:
         detail = f"{host} spends least time in collectives, but steps of {slowest.host} take longest: {_UNDECIDED}"
@@ -343,7 +343,7 @@ def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
             own, is_bound = _estimate_cost(facts, delays, host, before)
             if 2 * own < spent.waited_ps:
                 host, is_bound = None, True
-                detail = f"{detail} That is less than half of the wait time: other hosts are late, too."
+                detail = f"{detail} That is less than half of the wait time, because other hosts are late too."
             else:
                 cost, evidence = own, f"{COMMUNICATION}.blame"
     return Finding(

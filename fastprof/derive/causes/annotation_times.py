@@ -178,12 +178,12 @@ def _get(name: str) -> Formula:
     return lambda rows: [getattr(row, name) for row in rows.each]
 
 
-GPU_ANNOTATIONS_TABLE: Final = TableSchema("gpu_annotations", "an annotation as a GPU runs it, longest first", (
+GPU_ANNOTATIONS_TABLE: Final = TableSchema("gpu_annotations", "an annotation on a GPU, longest first", (
     Text("host", "host of the GPU", _get("host")),
     Text("device", "plane of the GPU", _get("device")),
     Text("name", "name of the annotation", _get("name")),
     Count("streams", "streams that run it", _get("streams")),
-    Count("count", "how often streams run it", _get("count")),
+    Count("count", "number of times that a stream runs it", _get("count")),
     Picoseconds("total_ps", "sum of its durations on streams, each from its first kernel to its last",
                 _get("total_ps")),
     Picoseconds("mean_ps", "total_ps / count, rounded down", _get("mean_ps")),
@@ -416,8 +416,8 @@ def _get_time(name: str) -> Any:
 
 def _make_kind_column(kind: str) -> Column:
     number = KINDS.index(kind)
-    what = "communicate, or wait for it" if kind == "communication" else f"{kind}"
-    of_threads = "" if kind == "compute" else ", or threads stand for the device and record none of it"
+    what = "communicate or wait for communication" if kind == "communication" else f"{kind}"
+    of_threads = "" if kind == "compute" else ", or host threads act as the device and record none of it"
     return Picoseconds(
         f"device_{kind}_ps",
         f"part of elapsed_ps in which devices {what}, summed over devices; {_NO_DEVICE}{of_threads}",
@@ -440,21 +440,23 @@ _NAME: Final = Text(
 )
 _TIME_COLUMNS: Final = (
     Count("threads", "threads on which it occurs", _get_time("threads")),
-    Count("count", "how often it occurs", _get_time("count")),
-    Picoseconds("total_ps", "time during which it lasts, summed over threads; one within one of its name counts once",
+    Count("count", "number of occurrences", _get_time("count")),
+    Picoseconds("total_ps", "time in which the annotation is open, summed over threads; nested annotations of the "
+                "same name count once",
                 _get_time("total_ps")),
-    Picoseconds("self_ps", "sum of its durations less annotations in it", _get_time("self_ps")),
-    Share("share", f"part of elapsed_ps in the run of the host / its duration: {RUN_WINDOW_WORDS}", _divide_by_run),
+    Picoseconds("self_ps", "sum of its durations without nested annotations", _get_time("self_ps")),
+    Share("share", f"share of the host's run that elapsed_ps covers. The run extends "
+          f"{RUN_WINDOW_WORDS}", _divide_by_run),
     Picoseconds("mean_ps", "mean duration, rounded down", lambda rows: rows.times.sum_ps // rows.times.count),
     Picoseconds("min_ps", "shortest duration", _get_time("min_ps")),
     Picoseconds("max_ps", "longest duration", _get_time("max_ps")),
     Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it occurs once",
                 _get_time("stdev_ps"), lambda rows: rows.times.stdev_ps == UNKNOWN),
-    Picoseconds("elapsed_ps", "time during which it lasts on any thread", _get_time("elapsed_ps")),
+    Picoseconds("elapsed_ps", "time in which the annotation is open on any thread", _get_time("elapsed_ps")),
     *(_make_kind_column(kind) for kind in KINDS),
-    Picoseconds("device_idle_ps", f"elapsed_ps * devices of the host less these three; {_NO_DEVICE}",
+    Picoseconds("device_idle_ps", f"elapsed_ps * devices of the host, minus the three times above; {_NO_DEVICE}",
                 lambda rows: rows.idle_ps, lambda rows: rows.no_devices),
-    Share("hidden_share", "part of elapsed_ps in which devices compute meanwhile, mean over devices; null: no device "
+    Share("hidden_share", "share of elapsed_ps in which devices compute, mean over devices; null: no device "
           "of the host ran anything, or it takes no time", _get_hidden,
           lambda rows: rows.no_devices | (rows.times.elapsed_ps == 0)),
 )  # fmt: skip
@@ -463,10 +465,10 @@ _ANNOTATIONS = TableSchema(
 )
 _STEPS = TableSchema(
     "steps",
-    "an annotation of a host in a step, in order of steps and of their first event in it",
+    "an annotation of a host in a step, ordered by step, then by first event",
     (
         _HOST,
-        Count("step", "number of the step; null: it is in none", lambda rows: rows.step,
+        Count("step", "number of the step; null: outside all steps", lambda rows: rows.step,
               lambda rows: rows.step == NO_STEP),
         _NAME,
         *_TIME_COLUMNS,
@@ -475,15 +477,15 @@ _STEPS = TableSchema(
 )  # fmt: skip
 _SCOPES = TableSchema(
     "scopes",
-    "a scope of the program, in the names of its ops: a node of a tree in preorder, largest first",
+    "a named scope of the program, found in op names: a node of a tree in preorder, largest first",
     (
         Count("node", "number of the row"),
-        Count("parent", "node of the scope around it; null: none is"),
+        Count("parent", "node of the enclosing scope; null: the scope is at the top"),
         Count("depth", "scopes around it"),
         Text("name", "name of the scope"),
-        String("path", "names of the scopes around it and its own"),
+        String("path", "names of the enclosing scopes and of the scope itself"),
         Count("ops", "different ops in it"),
-        Count("occurrences", "how often these ran"),
+        Count("occurrences", "executions of these ops"),
         Picoseconds("device_ps", "self time of these ops on all devices"),
         Share("share", "device_ps / self time of all ops"),
     ),

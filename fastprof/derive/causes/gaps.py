@@ -260,7 +260,7 @@ def find_window(
     events: HostEvents, steps: tuple[Int64s, Int64s], spans: Sequence[DeviceSpans], causes: HostCauses
 ) -> tuple[int, int] | None:
     """Return the first begin and the last end of device work, of ``steps`` and of host work for the devices, or None if
-    no device ran anything. ``steps``: begins and ends of their markers or periods."""
+    no device work is recorded. ``steps``: begins and ends of their markers or periods."""
     first = find_extent_of_spans(spans)
     if first is None:
         return None

@@ -433,9 +433,9 @@ class FunctionRows:
 def _make_frame_columns() -> tuple[Column, ...]:
     return (
         Text("function", "name of the function", lambda rows: [parse_frame(name).function for name in rows.label]),
-        Text("file", "file that defines it; of a compiled function its module; null: PyTorch's profiler records no "
+        Text("file", "file that defines it, or module of a compiled function; null: PyTorch's profiler records no "
              "module of compiled functions", lambda rows: [parse_frame(name).file or None for name in rows.label]),
-        Count("line", "line at which it begins; null: it is compiled",
+        Count("line", "line of its definition; null: it is compiled",
               lambda rows: [parse_frame(name).line for name in rows.label]),
     )  # fmt: skip
 
@@ -445,12 +445,12 @@ _AMOUNTS: Final = (
     Picoseconds("self_ps", "time in which it is the innermost function"),
     Picoseconds("run_ps", "part of self_ps on threads that run the steps, in the run"),
     Picoseconds("idle_ps", "part of self_ps in which threads that run no steps only wait: for a lock, a queue, a "
-                "connection or a time"),
-    Picoseconds("total_ps", "time during which a thread is in it; a call within a call counts once"),
-    Picoseconds("native_ps", "part of self_ps in what frameworks, ops and annotations recorded"),
+                "connection or a timeout"),
+    Picoseconds("total_ps", "time in which it is on the stack of a thread; recursive calls count once"),
+    Picoseconds("native_ps", "part of self_ps in events of frameworks, ops and annotations"),
     Picoseconds("waited_ps", "part of self_ps in which it waits for a device, as far as recorded"),
-    Picoseconds("device_ps", "sum of the durations of kernels, of programs of TPUs, and of ops on other threads, whose "
-                "nearest function it is"),
+    Picoseconds("device_ps", "sum of the durations of kernels, TPU programs and ops on other threads whose nearest "
+                "calling function it is"),
 )  # fmt: skip
 
 
@@ -460,7 +460,7 @@ def _divide_by_window(amount: str) -> Any:
 
 _FUNCTIONS = TableSchema(
     "functions",
-    "a function, over all threads and hosts: those that take most of the run first, waits of other threads last",
+    "a function, over all threads and hosts, largest share of the run first, waits of other threads last",
     (
         *_make_frame_columns(),
         Count("threads", "threads that call it"),
@@ -469,7 +469,7 @@ _FUNCTIONS = TableSchema(
         *_AMOUNTS[3:5],
         Share(
             "total_share",
-            "part of the run in which a thread that runs the steps is in it; of several such threads their sum",
+            "part of the run in which it is on the stack of a thread that runs the steps, summed over such threads",
             _divide_by_window("run_total_ps"),
         ),
         *_AMOUNTS[5:],
@@ -492,19 +492,19 @@ _STACKS = TableSchema(
     "a stack of calls: a node of a tree in preorder, children with most time first; equal stacks are one",
     (
         Count("node", "number of the row", lambda rows: np.arange(len(rows.tree))),
-        Count("parent", "node of the stack without its last call; null: the root",
+        Count("parent", "parent node: the stack without its last call; null: the root",
               lambda rows: [None, *rows.tree.parent[1:].tolist()]),
-        Count("depth", "calls around it, with its thread", lambda rows: rows.tree.depth),
-        Text("kind", f"what is called: one of {', '.join(KINDS)}", lambda rows: [KINDS[kind] for kind in rows.kind]),
+        Count("depth", "number of enclosing calls, counting the thread", lambda rows: rows.tree.depth),
+        Text("kind", f"kind of the node: one of {', '.join(KINDS)}", lambda rows: [KINDS[kind] for kind in rows.kind]),
         Text("name", "function, or name of the event", lambda rows: rows.names),
         String("source", "file and line of a function; null: it has none", lambda rows: rows.sources),
-        Count("calls", "calls; of rest, those directly in its parent; of a thread 1"),
-        Picoseconds("self_ps", "time on the thread less what is called, and less idle_ps; it adds up to total_ps of "
-                    "the root"),
-        Picoseconds("total_ps", "time on the thread, with all below"),
+        Count("calls", "number of calls; for rest, calls directly in its parent; for a thread, 1"),
+        Picoseconds("self_ps", "time on the thread without nodes below and without idle_ps; all rows add up to "
+                    "total_ps of the root"),
+        Picoseconds("total_ps", "time on the thread, including all nodes below"),
         Share("share", "total_ps / total_ps of the root", lambda rows: rows.total_ps / max(int(rows.total_ps[0]), 1)),
-        Picoseconds("device_ps", "time of kernels, of programs of TPUs, and of ops on other threads, that it led to, "
-                    "with all below"),
+        Picoseconds("device_ps", "time of kernels, TPU programs and ops on other threads that it launched, including "
+                    "all nodes below"),
     ),
     derived=True,
 )  # fmt: skip
@@ -516,9 +516,9 @@ _THREADS = TableSchema(
         Text("thread", "name of the thread"),
         Text("role", "steps: it marks steps or launches work; other: it does neither"),
         Count("calls", "calls that the tracer recorded"),
-        Picoseconds("python_ps", "time during which it has a call of Python"),
+        Picoseconds("python_ps", "time within Python calls"),
         Picoseconds("idle_ps", "part of python_ps in which it only waits, if it runs no steps"),
-        Picoseconds("outside_ps", "time of its events that lie in no call of Python"),
+        Picoseconds("outside_ps", "time of its events outside Python calls"),
     ),
     derived=True,
 )
@@ -532,7 +532,7 @@ _CALLS = TableSchema(
         Text("callee", "function that is called", lambda rows: [_format_name(name) for name in rows.callee]),
         String("callee_source", "its file and line; null: it is unknown",
                lambda rows: [format_source(name) for name in rows.callee]),
-        Count("calls", "calls of the second from the first, also through events that are not functions"),
+        Count("calls", "calls from the caller to the callee, directly or through events that are not functions"),
         Picoseconds("total_ps", "sum of the durations of these calls"),
     ),
     derived=True,

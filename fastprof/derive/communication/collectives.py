@@ -15,7 +15,7 @@ the number of each device, by its id. The id of a TPU core is its number in the 
 its ordinal, if the program has no other devices than those of the host.
 
 Ranks of PyTorch count from Unix epoch. Collectives of one kind and size belong together if they go on at once:
-nobody is done before the last one has come. Their order shows nothing: ranks may begin to record at different ones.
+nobody is done before the last one has come. Their order shows nothing: ranks may start recording at different ones.
 
     rank 0   |-all_to_all-|       |----all_to_all----|
     rank 1                           |--all_to_all---|      |-all_to_all-|
@@ -489,8 +489,8 @@ class KeptSteps(NamedTuple):
 
 
 def choose_compared_steps(kept: Sequence[KeptSteps], shift: Int64s | None = None) -> Int64s | None:
-    """Return the steps whose arrivals nearly all hosts kept, or None if hosts kept all. ``shift``: number to add to the
-    steps of each host."""
+    """Return the steps whose arrivals nearly all hosts kept, or None if hosts kept all. ``shift``: number to add to
+    the steps of each host."""
     if all(own.of_steps is None for own in kept):
         return None
     count: Counter[int] = Counter()

@@ -20,8 +20,8 @@ from fastprof.schema.columns import Int64s
 from fastprof.wording.quantities import count_noun, format_measure, format_moment, shorten_name
 
 ALONE = "no host met another in a collective"
-HIDDEN = "hosts met only in asynchronous collectives, which may be over long before a host looks"
-CONTRADICTORY = "hosts do not count their collectives alike, so that their clocks are not known"
+HIDDEN = "hosts met only in asynchronous collectives, which may end long before a host checks"
+CONTRADICTORY = "hosts number their collectives differently, so their clocks are unknown"
 
 
 def find_main_path(blame: Blame | None) -> MeetingPath | None:
@@ -53,7 +53,7 @@ def describe_delay(blame: pa.Table, host: str, before_ps: int) -> str:
     more = f", and by {format_moment(before_ps)} more if it is as late before the first meeting" if before_ps else ""
     return (
         f"On the critical path it works {_get_excess(row)} longer than the median of the others, {beside}, in "
-        f"{count_noun(row['steps'], 'step', 'steps')}. Without that the run is shorter by at most "
+        f"{count_noun(row['steps'], 'step', 'steps')}. Without this excess, the run would be shorter by at most "
         f"{format_moment(row['saved_ps'])}{more}"
     )
 
@@ -89,7 +89,7 @@ def list_clock_remarks(
     if path is not None and path.named >= 0:
         name = names[path.named]
         text = f"{name} delays the other hosts. {describe_delay(blame, name, path.before_ps)}"
-        yield "recommendation", f"{text}: see whether it has more work."
+        yield "recommendation", f"{text}: check whether it has more work."
     elif path is not None:
         text = explain_nobody(seen, path, blame)
         yield "info", f"{text[0].upper()}{text[1:]}."
@@ -100,9 +100,8 @@ def _describe_unknown(seen: Clocks) -> Iterator[tuple[str, str]]:
     count = int(np.count_nonzero(there & ~seen.known))
     if count:
         text = (
-            f"The clocks of {count_noun(count, 'host', 'hosts')} that met in collectives are not known: in more than "
-            "1 % of their meetings, one was done before another began, so that they do not count their collectives "
-            "alike."
+            f"The clocks of {count_noun(count, 'host', 'hosts')} that met in collectives are unknown: in more than "
+            f"1 % of their meetings, one host finished before another began, so they number collectives differently."
         )
         yield "warning", text
 
@@ -118,28 +117,25 @@ Remark = tuple[str, str]
 """Severity and text."""
 
 NO_DEVICES: Final = NothingRan(
-    "the capture has no devices: what CPUs exchange happens on the threads that also compute, as part of their ops, so "
-    "that nothing distinguishes it"
+    "the capture has no devices: CPUs exchange data within ops on compute threads, which cannot be distinguished"
 )
-_UNCOUNTED: Final = (
-    "{} of host threads (Gloo or MPI) are not counted: the capture does not show which device waits for them."
-)
+_UNCOUNTED: Final = "{} of host threads (Gloo or MPI) are not counted: the capture does not show the waiting device."
 NO_DEVICE_WAITS: Final = "the capture has no devices that could compute during the collectives of its threads"
 NO_EVENTS: Final = NothingRan("the devices of the capture recorded no ops")
 _OVERLAP: Final = (
-    "start it earlier or compute something else meanwhile: asynchronous collectives and XLA's latency hiding scheduler "
-    "do so where the program leaves them independent work, as of another layer or of another part of the batch"
+    "start it earlier or overlap it with other compute: asynchronous collectives and XLA's latency hiding scheduler "
+    "do so if the program has independent work, such as another layer or another part of the batch"
 )
-_OF_TORCH: Final = "start it earlier or compute something else meanwhile: collectives with async_op=True return at once"
+_OF_TORCH: Final = "start it earlier or overlap it with other compute: collectives with async_op=True return at once"
 _OF_TORCH_BY_KIND: Final = {
     "all-reduce": ", and DistributedDataParallel sums buckets of gradients during the backward pass",
     "reduce-scatter": ", and FSDP sums gradients of a layer during the backward pass of the next",
     "all-gather": ", and FSDP gathers the parameters of a layer during the one before",
 }
 _FROM_HOST: Final = (
-    "keep what is used often in the device's memory, or start copies and feeds earlier, so that they run during compute"
+    "keep frequently used data in device memory, or start copies and feeds earlier, so that they overlap compute"
 )
-_FEWER_BYTES: Final = "keep more in the device's memory, compute it again instead of fetching it, or copy smaller types"
+_FEWER_BYTES: Final = "keep more in device memory, recompute data instead of fetching it, or copy smaller types"
 _WITHIN: Final = "start it earlier, or move less between the memories of the device"
 
 
@@ -179,7 +175,7 @@ def list_remarks(
     yield from (*who, *hide) if waiting >= MOSTLY else (*hide, *who)
     yield from _describe_unmatched(meetings)
     if missing and len(meetings):
-        yield "info", f"{missing}: which one is the last of all is not known."
+        yield "info", f"{missing}: the last rank may be missing."
 
 
 def describe_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) -> Iterator[Remark]:
@@ -187,11 +183,11 @@ def describe_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) 
     if steps is None:
         return
     every = max(host.arrivals.of_steps or 0 for host in hosts)
-    text = f"The session has {len(hosts):,} hosts: who waits for whom is"
+    text = f"The session has {len(hosts):,} hosts: waits between hosts are"
     if len(steps):
-        text += f" found from {len(steps):,} of {count_noun(every, 'step', 'steps')}, those in the middle."
+        text += f" found from {len(steps):,} of {count_noun(every, 'step', 'steps')}, in the middle."
     else:
-        text += " not known, because collectives of many hosts are compared in steps, and they have none in common."
+        text += " unknown, because collectives of many hosts are compared by step, and the hosts have no common steps."
     yield "info", text
 
 
@@ -230,19 +226,19 @@ def _describe_costs(
     hide = f"To hide it, {advice}."
     if scope == BETWEEN_DEVICES and waiting >= MOSTLY:
         hide = (
-            f"{format_measure(min(waiting, 1.0), 'share')} of what collectives take is waiting for the last device, "
-            f"and stays if they are hidden. To hide the rest, {advice}."
+            f"{format_measure(min(waiting, 1.0), 'share')} of collective time is waiting for the last device, which "
+            f"overlap does not remove. To hide the rest, {advice}."
         )
     if kind in _COPIES and is_filled_by_copies(devices, kinds):
         in_flight, compute = (sum_column(devices, name) / recorded for name in ("communication_ps", "compute_ps"))
         hide = (
             f"Communication is in flight for {format_measure(in_flight, 'share')} of the time and compute takes "
-            f"{format_measure(compute, 'share')}, so that no compute can hide the copies. Move fewer bytes: "
+            f"{format_measure(compute, 'share')}, too little to hide the copies. Move fewer bytes: "
             f"{_FEWER_BYTES}."
         )
     text = (
         f"{100 * exposed / recorded:.1f} % of recorded device time goes to collectives, copies and feeds that no "
-        f"compute hides, most to the kind {kind}. The op that costs most is {op}, {format_moment(of_op)} over all "
+        f"compute hides, most to the kind {kind}. The costliest op is {op}, with {format_moment(of_op)} over all "
         f"devices.{gain} {hide}"
     )
     yield "recommendation", text
@@ -281,8 +277,7 @@ def _describe_stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
         cost = f"{format_moment(late // joined)} after the first on average"
     text = (
         f"{waits['device'][0].as_py()} of {waits['host'][0].as_py()} comes last to {last:,} of its "
-        f"{_format_collectives(joined)} with other devices, {cost}: see whether it has more work than they, or waits "
-        "for input."
+        f"{_format_collectives(joined)} with other devices, {cost}: check whether it has more work, or waits for input."
     )
     yield "recommendation", text
 
@@ -290,15 +285,15 @@ def _describe_stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
 def _describe_unmatched(meetings: Meetings) -> Iterator[Remark]:
     if meetings.grouped:
         text = (
-            f"Of {_format_collectives(meetings.grouped)} among several groups of devices it is not known which devices "
-            "belong together, so that meetings leave them out: the capture has no device assignment of their program, "
-            "or does not number its devices as that does."
+            f"The members of {_format_collectives(meetings.grouped)} among several groups of devices are unknown, "
+            f"so meetings leave them out: the capture has no device assignment for their program, or numbers devices "
+            f"differently."
         )
         yield "info", text
     if meetings.apart:
         text = (
-            f"{_format_collectives(meetings.apart)} that would belong together by their order or kind did not run at "
-            "the same time, so that meetings leave them out."
+            f"{_format_collectives(meetings.apart)} that belong together by order or kind did not overlap in time, "
+            f"so meetings leave them out."
         )
         yield "info", text
     unknown = next(
@@ -306,13 +301,13 @@ def _describe_unmatched(meetings: Meetings) -> Iterator[Remark]:
     )
     if unknown is not None and len(meetings.attendance.meetings) > 1:
         text = (
-            "Meetings leave out collectives of an unknown kind, because it is not known whether they wait for each "
-            f"other: the name {shorten_name(unknown.name)} does not show the kind."
+            f"Meetings leave out collectives of unknown kind, because these may not wait for each other: the name "
+            f"{shorten_name(unknown.name)} does not show the kind."
         )
         yield "info", text
     has_collectives = any(operation.kind.meets for operation in meetings.operations)
     if not len(meetings) and not meetings.grouped and not meetings.apart and has_collectives:
-        yield "info", "Of each collective one device was captured: who waits for whom is not known."
+        yield "info", "Each collective has only one captured device, so waits between devices are unknown."
 
 
 def _format_collectives(count: int) -> str:

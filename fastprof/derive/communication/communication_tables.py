@@ -64,66 +64,69 @@ _PART: Final = Count("part", "number of the part: hosts that met in collectives,
 
 def _make_clock_column(kind: Kind, name: str, description: str) -> Column:
     """Make a column of clocks, null if the clock is not known."""
-    return kind(name, f"{description}; null: the clock is not known", lambda rows: getattr(rows, name),
+    return kind(name, f"{description}; null: the clock is unknown", lambda rows: getattr(rows, name),
                 lambda rows: ~rows.known)  # fmt: skip
 
 
 _CLOCKS: Final = TableSchema(
     "clocks",
-    "a host that met others in collectives, and its clock against that of the reference of its part, by the ends of "
-    "the collectives: nobody is done before the last one has begun, and all are done at nearly the same time",
+    "a host that met others in collectives, and the offset of its clock from the reference host of its part. Offsets "
+    "come from the ends of collectives: no host finishes before the last one has begun, and all finish at nearly the "
+    "same time",
     (
         _MET_HOST,
         _PART,
         Text("reference", "host whose clock the others of the part are compared with",
              lambda rows: encode_texts(rows.names, rows.reference)),
         _make_clock_column(Picoseconds, "offset_ps",
-                           "time to add to the host's times to have those of the reference, at at_ps"),
-        _make_clock_column(Picoseconds, "at_ps", "time of the host, in the middle of its part's meetings"),
+                           "offset that converts the host's times to the reference clock when added, at at_ps"),
+        _make_clock_column(Picoseconds, "at_ps", "time on the host's clock in the middle of its part's meetings"),
         _make_clock_column(Number, "drift_ppm",
-                           "what the host's clock gains on the reference, in millionths; 0: too small to "
-               "see, or too few meetings"),
+                           "rate at which the host's clock gains on the reference clock, in millionths; 0: too small "
+                           "to measure, or too few meetings"),
         _make_clock_column(Picoseconds, "error_ps",
-                           "standard error of the offset, at the worst of the host's meetings; with fewer "
-               "than 8 meetings bound_ps. That a host is always done later than others is not seen, and not in it"),
-        Picoseconds("bound_ps", "most that the offset can be off, because nobody is done before the last has begun, "
-                    "widened by three residual_ps; null: no such meetings, or the clock is not known",
+                           "standard error of the offset, at the host's least certain meeting; bound_ps if there are "
+                           "fewer than 8 meetings. A constant delay of a host cannot be seen and is not included"),
+        Picoseconds("bound_ps", "largest possible error of the offset, because no host finishes before the last one "
+                    "has begun, plus three residual_ps; null: no such meetings, or the clock is unknown",
                     lambda rows: rows.bound_ps, lambda rows: ~rows.known | (rows.bound_ps < 0)),
         Count("meetings", "meetings of the host with other hosts, in collectives that nothing else hides, or for whose "
               "end it waited",
               lambda rows: rows.meetings),
-        _make_clock_column(Picoseconds, "residual_ps", "standard deviation of the ends of the host, after the fit"),
-        Count("violated", "of the meetings, those that this host left before another one came, by more than three "
-              "residual_ps, or with fewer than 8 meetings at all. If more than 1 % of a part's are, its hosts do not "
-              "count collectives alike, and no clock of the part is known", lambda rows: rows.violated),
-        Count("step_shift", "added to the numbers of the host's steps, because its collectives meet others only then",
+        _make_clock_column(Picoseconds, "residual_ps", "standard deviation of the host's collective ends from the fit"),
+        Count("violated", "contradictory meetings: this host left before another one arrived, by more than three "
+              "residual_ps, or by any time if there are fewer than 8 meetings. If more than 1 % of a part's meetings "
+              "are contradictory, its hosts number collectives differently, and no clock of the part is "
+              "known", lambda rows: rows.violated),
+        Count("step_shift", "shift of the host's step numbers that makes its collectives match those of other hosts",
               lambda rows: rows.step_shift),
-        Picoseconds("ntp_error_ps", "how far the host is off if it is put where it recorded to have started; null: "
-                    "that is not recorded, or the clock is not known", lambda rows: rows.ntp_error_ps),
+        Picoseconds("ntp_error_ps", "clock error of the host if its recorded start time were used instead; null: "
+                    "that is not recorded, or the clock is unknown", lambda rows: rows.ntp_error_ps),
     ),
     derived=True,
 )  # fmt: skip
 _BLAME: Final = TableSchema(
     "blame",
-    "a host that met others in collectives, by what it delays, the most first",
+    "a host that met others in collectives, longest delay of other hosts first",
     (
         _MET_HOST,
         _PART,
         Count("meetings", "meetings of the host with other hosts", lambda rows: rows.meetings),
-        Count("last_count", "meetings to which the host came last", lambda rows: rows.last_count),
-        Picoseconds("waited_ps", "time that the host waited for the last one, summed over meetings",
+        Count("last_count", "meetings at which the host arrived last", lambda rows: rows.last_count),
+        Picoseconds("waited_ps", "time that the host waited for the last host, summed over meetings",
                     lambda rows: rows.waited_ps),
-        Picoseconds("caused_alone_ps", "time that the other hosts would have waited less, had this one come together "
+        Picoseconds("caused_alone_ps", "wait time of other hosts that would be saved if this host arrived together "
                     "with the next to last one", lambda rows: rows.caused_alone_ps),
-        Picoseconds("on_path_ps", "work of the host on the critical path: time between its collectives, where the path "
-                    "goes through it", lambda rows: rows.on_path_ps),
-        Picoseconds("excess_ps", "of on_path_ps, time beyond the median of the others at each meeting: what it delays "
-                    "others, even those that then make others wait. Less than this is saved, as others may be late too",
+        Picoseconds("on_path_ps", "work of the host on the critical path: time between its collectives while the "
+                    "path passes through it", lambda rows: rows.on_path_ps),
+        Picoseconds("excess_ps", "part of on_path_ps beyond the median of the other hosts at each meeting: the delay "
+                    "that the host causes, directly or through other hosts. The saving is smaller if other hosts are "
+                    "late too",
                     lambda rows: rows.excess_ps),
         Share("excess_share", "excess_ps / time of the critical path of the part", lambda rows: divide_or_null(
             rows.excess_ps, rows.path_ps)),
-        Picoseconds("saved_ps", "most time that is saved if the host works no longer than the median, each "
-                    "time until the next to last host comes", lambda rows: rows.saved_ps),
+        Picoseconds("saved_ps", "upper bound of the time saved if the host works no longer than the median, each "
+                    "time until the next to last host arrives", lambda rows: rows.saved_ps),
         Count("steps", "steps in which the host has an excess on the path", lambda rows: rows.steps),
     ),
     derived=True,
@@ -138,7 +141,7 @@ _HOST_STEPS: Final = TableSchema(
         Count("meetings", "meetings of the host in the step", lambda rows: rows.meetings),
         Picoseconds("work_ps", "time from each collective to the next, in which the host works",
                     lambda rows: rows.work_ps),
-        Picoseconds("waited_ps", "time that the host waited for the last one, summed over meetings",
+        Picoseconds("waited_ps", "time that the host waited for the last host, summed over meetings",
                     lambda rows: rows.waited_ps),
         Picoseconds("beyond_ps", "work_ps beyond the median of the hosts in the step; 0: it is below",
                     lambda rows: rows.beyond_ps),
@@ -229,14 +232,14 @@ def _make_known_column(kind: Kind, name: str, description: str) -> Column:
 
 LINKS: Final = TableSchema(
     "links",
-    "a device that sends to another one, by a kind of communication, slowest first. Only kinds whose devices are "
-    "recorded: collective-permute, send and recv, copies between devices. The way between the two devices is not "
-    "recorded, and may be over others",
+    "a device that sends to another device, by a kind of communication, slowest first. Only kinds whose devices are "
+    "recorded: collective-permute, send and recv, copies between devices. The route between the two devices is not "
+    "recorded and may pass through other devices",
     (
         _make_end_column("source",
                          "device that sends, as host: device; core N: the TPU core of this number in the system, and "
              "rank N: a rank of the program, which is not captured or has several devices", lambda end: end[0]),
-        _make_end_column("target", "device that receives, likewise", lambda end: end[0]),
+        _make_end_column("target", "device that receives, written like source", lambda end: end[0]),
         _make_end_column("source_host", "host of source; null: not captured", lambda end: end[1]),
         _make_end_column("target_host", "host of target; null: not captured", lambda end: end[1]),
         Text("kind", "kind of communication: collective-permute; send and recv; copy between devices",
@@ -244,15 +247,15 @@ LINKS: Final = TableSchema(
         Text("measured_by", "end that recorded the figures: target, if that is captured and records them, else source",
              lambda rows: encode_texts(["source", "target"], rows.by_target)),
         Count("occurrences", "operations that sent from source to target", lambda rows: rows.occurrences),
-        _make_known_column(Bytes, "bytes", "bytes that they sent; null: unknown for one of them"),
+        _make_known_column(Bytes, "bytes", "bytes that these operations sent; null: unknown for one of them"),
         Picoseconds("time_ps", "time in flight of these operations on the device that measured_by names, summed. It "
-                    "includes waiting for the other device, and of a permute what the device sends itself: all devices "
-                    "run it at once", lambda rows: rows.time_ps),
+                    "includes waiting for the other device and, for a permute, the device's own sending, because all "
+                    "devices run it at once", lambda rows: rows.time_ps),
         _make_known_column(_Rate, "bytes_per_s",
                            "bytes / time_ps; null: bytes are unknown, or the operations took no time"),
         _make_known_column(_Rate, "best_bytes_per_s",
-                           "the same of the fastest operation, which waited least; null: its bytes are "
-               "unknown, or it took no time. For instructions, it is the shortest execution of each"),
+                           "bytes / time of the fastest operation, which waited least; null: its bytes are "
+               "unknown, or it took no time. For instructions, the shortest execution of each counts"),
     ),
     derived=True,
 )  # fmt: skip
@@ -278,9 +281,8 @@ def list_link_remarks(kept: Sequence[HostCommunication]) -> Iterator[tuple[str, 
     if unknown:
         many = count_noun(unknown, "permute, send, recv or copy", "permutes, sends, recvs and copies")
         text = (
-            f"Between which devices {many} moved bytes is not known, so that the table links leaves them out: it takes "
-            "pairs of devices in the instruction and the device assignment of its program, or a rank or a GPU that the "
-            "event records."
+            f"The devices that {many} connect are unknown, so the table links leaves them out: it needs device pairs "
+            f"in the instruction and the device assignment of its program, or a rank or GPU recorded in the event."
         )
         yield "info", text
     if left_out:
@@ -327,7 +329,7 @@ def _make_exposed_formula(scope: str) -> Formula:
 _HOST = Text("host", "host, named after the file of its capture", _make_device_formula(lambda host, _: host))
 _DEVICE = Text("device", "plane of the device: a TensorCore, a SparseCore or a GPU",
                _make_device_formula(lambda _, device: device.plane))  # fmt: skip
-_CORE = Text("core_name", "name of the device as in the analysis steps, host:ordinal; of a GPU, its plane",
+_CORE = Text("core_name", "name of the device as in the analysis steps, host:ordinal; for a GPU, its plane",
              _make_device_formula(lambda _, device: device.name))  # fmt: skip
 _SPARSE = Flag("sparse_core", "whether the device is a SparseCore",
                lambda rows: np.array([device.sparse for _, device in rows.devices])[rows.device])  # fmt: skip
@@ -455,7 +457,7 @@ def _make_kind_columns(span: str) -> tuple[Column, ...]:
         Picoseconds("time_ps", f"time of {span} in which the kind is in flight"),
         Picoseconds("hidden_ps", f"time of {span} in which the kind is in flight while the device computes"),
         Picoseconds("exposed_ps", f"time of {span} in which the device does not compute and waits for this kind: the "
-                    "kind of the op at which the device stands, else the first kind in flight, in the order in which "
+                    f"kind of the device's current op, else the first kind in flight, in the order in which "
                     "the column kind lists kinds. The exposed_ps of all kinds add up to the exposed time"),
     )  # fmt: skip
 
@@ -536,8 +538,8 @@ def _make_text_formula(of: Formula) -> Formula:
 _OPERATIONS = _make_schema(
     "operations", "an op that communicates, over all devices, most exposed time first",
     Count("program_id", "id of the program, uint64 as two's complement; 0: no program"),
-    Text("name", "name of the instruction, of an asynchronous operation the one that starts it; on GPUs without "
-         "programs the kernel or copy, with its framework op",
+    Text("name", "name of the instruction (the starting one of an asynchronous operation); on GPUs without programs, "
+         "of the kernel or copy, with its framework op",
          lambda rows: encode_texts([op.name for op, _ in rows.each], rows.place)),
     _KIND,
     _SCOPE,
@@ -551,8 +553,8 @@ _OPERATIONS = _make_schema(
                 lambda rows: rows.time_ps // np.maximum(rows.count, 1)),
     Picoseconds("min_ps", "shortest time in flight of an execution"),
     Picoseconds("max_ps", "longest time in flight of an execution"),
-    Picoseconds("wait_ps", "time in which devices stand at the op: on TPUs the op, or one that starts or ends it, is "
-                "the innermost op; on GPUs total_ps"),
+    Picoseconds("wait_ps", "time in which the op is the device's current op: on TPUs, the op or its start or end op "
+                "is the innermost op; on GPUs, total_ps"),
     Picoseconds("hidden_ps", "time in flight during which the device computes"),
     Picoseconds("exposed_ps", "time in which the device does not compute and waits for this op"),
     Share("exposed_share", "exposed_ps / exposed_ps of all operations; null: nothing is exposed",
@@ -642,19 +644,19 @@ _MEETINGS = _make_schema(
     Text("kind", _KIND.description, _make_op_formula(lambda op: op.kind.title)),
     Count("host_count", "hosts with devices that took part"),
     Count("device_count", "captured devices that took part"),
-    Text("first_device", "device that started first, as host: device; null: of several hosts whose clocks do not show "
-         "it", lambda rows: encode_texts(rows.names, rows.first)),
-    Text("last_device", "device that started last, as host: device; of several hosts whose clocks do not show it the "
-         "device that took the shortest; null: unknown", lambda rows: encode_texts(rows.names, rows.last)),
-    Picoseconds("skew_ps", "time between the starts of the first and the last device, on the clock of their host, or "
-                "of several hosts on that of their reference; null: their clocks do not show who was last"),
+    Text("first_device", "device that started first, as host: device; null: devices are on several hosts whose "
+         "clocks do not show the order", lambda rows: encode_texts(rows.names, rows.first)),
+    Text("last_device", "device that started last, as host: device; if the clocks of several hosts do not show it, "
+         "the device with the shortest duration; null: unknown", lambda rows: encode_texts(rows.names, rows.last)),
+    Picoseconds("skew_ps", "time between the first and the last start, on the host's clock, or for several hosts on "
+                "the reference clock; null: the clocks do not show which device was last"),
     Picoseconds("shortest_ps", "shortest time of any device: what the operation takes when all devices have arrived"),
     Picoseconds("longest_ps", "longest time of any device"),
     Picoseconds("wait_ps", "sum over devices of the time beyond shortest_ps, spent waiting for the last device; null: "
                 "the operation is asynchronous, so it may end late for other reasons"),
 )  # fmt: skip
 _STRAGGLERS = _make_schema(
-    "stragglers", "a device that took part in meetings, the one that others waited for most first",
+    "stragglers", "a device that took part in meetings, longest wait of other devices first",
     _HOST,
     _DEVICE,
     _CORE,

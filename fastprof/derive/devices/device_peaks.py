@@ -272,7 +272,7 @@ def add_published_peaks(given: Peaks) -> Peaks:
     if not filled:
         return given
     words = " and ".join(text for place, text in _WORDS.items() if place in filled)
-    reason = f"the capture does not record {words} of {given.model or given.name}: what {source} is taken"
+    reason = f"the capture does not record {words} of {given.model or given.name}: what {source} is used"
     own_hbm, *others = given.bandwidths_gb_per_s
     settled = (_NO_TERAFLOPS, _NO_BANDWIDTH, *((_NO_CAPABILITY, _NO_CLOCK) if COMPUTE in filled else ()))
     return replace(
@@ -299,7 +299,7 @@ def _describe_doubt(given: Peaks) -> str | None:
         return None
     return (
         f"the capture says that the HBM of {given.name} has {recorded:,.0f} GB/s, but AMD publishes {least:,.0f} or "
-        f"more: shares of it may be {least / recorded:.1f} times too high, and what is bound by it or lost, too much"
+        f"more: its shares may be {least / recorded:.1f} times too high, and bounds and lost time are overestimated"
     )
 
 
@@ -340,8 +340,8 @@ def _get_integer(stats: Mapping[str, Any], name: str) -> int:
 
 # ---- TPU
 
-_NO_TERAFLOPS: Final = "the capture does not say the TPU's peak FLOP/s (peak_teraflops_per_second)"
-_NO_BANDWIDTH: Final = "the capture does not say the TPU's bandwidth (peak_hbm_bw_gigabytes_per_second)"
+_NO_TERAFLOPS: Final = "the capture does not record the TPU's peak FLOP/s (peak_teraflops_per_second)"
+_NO_BANDWIDTH: Final = "the capture does not record the TPU's bandwidth (peak_hbm_bw_gigabytes_per_second)"
 
 
 def _make_tpu_peaks(plane: Device) -> Peaks:
@@ -366,8 +366,8 @@ def _make_tpu_peaks(plane: Device) -> Peaks:
 
 
 _UNKNOWN_CAPABILITY: Final = (0, 0)
-_NO_CLOCK: Final = "the capture does not say the device's clock (clock_rate) and cores (core_count)"
-_NO_CAPABILITY: Final = "the capture does not say the device's compute capability, so its peak FLOP/s is not known"
+_NO_CLOCK: Final = "the capture does not record the device's clock (clock_rate) and cores (core_count)"
+_NO_CAPABILITY: Final = "the capture does not record the device's compute capability, so its peak FLOP/s is unknown"
 
 
 def _get_capability(stats: Mapping[str, Any]) -> tuple[int, int]:
@@ -410,13 +410,13 @@ def _find_rates_per_cycle(stats: Mapping[str, Any]) -> tuple[int, int, str | Non
         reason = None
         if listed != capability:
             said, used = (".".join(map(str, version)) for version in (capability, listed))
-            reason = f"compute capability {said} is not in the table of peaks: those of {used} are used"
+            reason = f"compute capability {said} is not in the table of peaks: peaks of {used} are used"
         return NVIDIA_FLOPS[listed], 64 if capability[0] <= 2 else 256, reason
     if vendor == "AMD":
         gfx = _get_gfx(stats)
-        reason = None if gfx in AMD_FLOPS else f"the peaks of AMD GPU {gfx or '(which is not named)'} are not known"
+        reason = None if gfx in AMD_FLOPS else f"the peaks of AMD GPU {gfx or '(which is not named)'} are unknown"
         return AMD_FLOPS.get(gfx, 0), AMD_SHARED_BYTES.get(gfx, 0), reason
-    return 0, 0, "the capture does not say who made the device (device_vendor), so its peaks are not known"
+    return 0, 0, "the capture does not record the device vendor (device_vendor), so its peaks are unknown"
 
 
 def _make_gpu_peaks(plane: Device) -> Peaks:

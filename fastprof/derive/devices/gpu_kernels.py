@@ -185,7 +185,7 @@ def can_einsum_multiply(equation: str) -> bool:
 
 
 VENDOR_STAT: Final = "device_vendor"
-NOT_RECORDED: Final = "the capture does not say who made the device (device_vendor): it is taken to be {}, because {}"
+NOT_RECORDED: Final = "the capture does not record the device vendor (device_vendor): {} is assumed, because {}"
 _MODELS: Final = {
     NVIDIA: compile_late(r"nvidia|tesla|quadro|geforce|\b[ablhpvt]\d{1,3}\b|\brtx\b|gh200|gb200", re.IGNORECASE),
     AMD: compile_late(r"\bamd\b|instinct|radeon|^gfx[0-9a-f]{3,}|\bmi\d{2,3}[axp]?\b", re.IGNORECASE),

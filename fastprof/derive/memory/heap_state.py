@@ -65,7 +65,7 @@ RECORDED, HELD_BEFORE_FREED_LATER, HELD_THROUGHOUT, STACK, NOT_SEEN = range(5)
 REASONS: Final = (
     None,
     "the allocator does not record bytes_allocated",
-    "what is known to be alive is more than the memory in use: the capture lacks frees",
+    "live allocations exceed the memory in use: the capture lacks frees",
     "the size of some allocations is not recorded",
 )
 _EXACT, _NO_HEAP, _TOO_MUCH, _UNSIZED = range(4)

@@ -44,11 +44,11 @@ MOST_ALLOCATORS: Final = 4
 """Largest number of allocators with a remark on --request: those with the largest peaks."""
 
 _ROUNDING: Final = (
-    "is allocator rounding: requests are rounded up, and large chunks are not always split. "
-    "The column wasted_bytes of the table active has whose."
+    "is allocator rounding: allocators round requests up, and do not always split large chunks. "
+    "See the column wasted_bytes of the table active for the owners."
 )
 _BEFORE: Final = (
-    "was allocated before the capture, as weights are as a rule, so its use is unknown: capture the start of the "
+    "was allocated before the capture, as weights usually are, so its use is unknown: capture the start of the "
     "program to see it."
 )
 
@@ -199,7 +199,8 @@ def _describe_exhausted(host: MemoryFigures, allocator: int, share: float) -> tu
     return "", (
         f" is nearly exhausted: at its peak, at {_format_moment(host.peak_ps[allocator])}, "
         f"{100 * share:.1f} % of the {format_size(int(host.limit_bytes[i]))} that it may "
-        "use were in use. The table active has what was alive then. Requests that failed are not recorded: "
+        "use were in use. The table active has the allocations alive at the peak. Requests that failed are not "
+        "recorded: "
         "--request shows when their size would have fitted."
     )
 
@@ -223,9 +224,8 @@ def _describe_kept_out(host: MemoryFigures, i: int) -> tuple[str, str]:
         f"{_format_size(chunk.next_largest_bytes[i])} that "
         f"{host.op_name(int(events.sites.op_number[events.site[wanted]]))} "
         f"asked for at {_format_moment(events.start_ps[wanted])}: the largest had at most "
-        f"{_format_size(chunk.largest_free_high[i])}. Such fragmentation ends in out-of-memory errors; "
-        "allocate what lives "
-        "long first, or let the driver join chunks (TF_GPU_ALLOCATOR=cuda_malloc_async, "
+        f"{_format_size(chunk.largest_free_high[i])}. Such fragmentation leads to out-of-memory errors; allocate "
+        f"long-lived memory first, or let the driver join chunks (TF_GPU_ALLOCATOR=cuda_malloc_async, "
         "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async)."
     )
 
@@ -358,19 +358,19 @@ def _describe_when_asked(host: MemoryFigures, fits: RequestFits, allocator: int)
     at = -1 if host.at is None else int(host.at[allocator])
     if at < 0:
         return ""
-    return f" At the time asked for it {_WOULD[int(fits.answer[at])].removesuffix(',')}{_describe_chunks(host, at)}."
+    return f" At the requested time it {_WOULD[int(fits.answer[at])].removesuffix(',')}{_describe_chunks(host, at)}."
 
 
 def _describe_chunks(host: MemoryFigures, i: int) -> str:
     """Describe what was free after an event, and the sizes of its chunks."""
     chunk = host.fragmentation
     if not host.events.has(FREE)[i]:
-        return ", as far as known: the allocator does not record what is free"
+        return ", as far as known: the allocator does not record free memory"
     free, low, high = (
         int(column[i]) for column in (host.events.free_bytes, chunk.largest_free_low, chunk.largest_free_high)
     )
     if host.about.of_torch:
-        return f": {format_size(free)} were free of what it keeps, and it takes more of the device as it is needed"
+        return f": {format_size(free)} of its reserved memory were free, and it reserves more on demand"
     text = f": {format_size(free)} were free"
     if chunk.grows[host.allocator[i]]:
         left = int(measure_not_taken(host.events, chunk)[i])
@@ -424,13 +424,13 @@ _HOW: Final = {
     "allocation or free must happen while the profiler runs.",
     "TPU": f"The runtime of TPUs writes them {_LEVEL}, as the allocations of the "
     "program happen: profile its start, or a step that allocates.",
-    "CPU_ONLY": "Allocators of CPUs write none, unless TensorFlow runs with TF_CPU_ALLOCATOR_USE_BFC=true in its "
+    "CPU_ONLY": f"Allocators of CPUs write none, unless TensorFlow runs with TF_CPU_ALLOCATOR_USE_BFC=true in its "
     f"environment and the profiler {_LEVEL}. JAX has no such allocator for CPUs.",
 }
 
 
 _OF_TORCH: Final = (
-    "the capture has no events of PyTorch's allocators: record them with torch.profiler.profile(profile_memory=True)."
+    "the capture has no PyTorch allocator events: record them with torch.profiler.profile(profile_memory=True)."
 )
 
 
@@ -582,7 +582,7 @@ class _OpLeaks:
 
 
 def _format_others(count: int) -> str:
-    return f" The same goes for {count_noun(count, 'other allocator', 'other allocators')}." if count else ""
+    return f" The same applies to {count_noun(count, 'other allocator', 'other allocators')}." if count else ""
 
 
 def _describe_outside(count: int, first: HostOutline | None, at_ps: int | None, several: bool) -> Iterator[Remark]:
@@ -590,7 +590,7 @@ def _describe_outside(count: int, first: HostOutline | None, at_ps: int | None, 
         of = f" of {count_noun(count, 'host', 'hosts')}" if several else ""
         yield (
             "warning",
-            f"The time asked for, {format_moment(at_ps)}, is outside of the capture{of}: "
+            f"The requested time, {format_moment(at_ps)}, is outside of the capture{of}: "
             f"{first.host} was captured from {format_moment(first.begin_ps)} to {format_moment(first.end_ps)}.",
         )
 
@@ -601,7 +601,7 @@ def _describe_lost(lost: int) -> Iterator[Remark]:
         yield (
             "info",
             f"{of} no counterpart, though the address was used again: the capture lost events, or their order, so "
-            "some lifetimes and owners of memory are not known.",
+            f"some lifetimes and owners of memory are unknown.",
         )
 
 
@@ -610,7 +610,7 @@ def _describe_inexact(reasons: Sequence[int]) -> Iterator[Remark]:
     for reason, count in zip(REASONS, reasons, strict=True):
         if reason is not None and count:
             which = count_noun(count, "allocator", "allocators")
-            yield "info", f"What is alive at the peak of {which} does not add up to the memory in use: {reason}."
+            yield "info", f"Live allocations at the peak of {which} do not add up to the memory in use: {reason}."
 
 
 def _describe_growing(every: _HeaviestCase, several: bool) -> Iterator[Remark]:
@@ -620,6 +620,6 @@ def _describe_growing(every: _HeaviestCase, several: bool) -> Iterator[Remark]:
         taken = case.text(name if several else None) if case.before else ""
         yield (
             "info",
-            f"{many} more memory from the device as it is needed{taken}. Fragmentation is of what is taken, so how "
-            "large the largest free chunk is, and how much is too small, is known within bounds.",
+            f"{many} more memory from the device on demand{taken}. Fragmentation is relative to this memory, so the "
+            f"largest free chunk and the memory in too small chunks are known only within bounds.",
         )

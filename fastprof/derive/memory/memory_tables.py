@@ -77,7 +77,7 @@ def _get_requested(rows: HostMemoryRows) -> Numbers:
     return mask_unknown(sizes[rows.at], has[rows.at])
 
 
-_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; of a free without a recorded size, the size of the "
+_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; for a free without a recorded size, the size of the "
                     "freed allocation, or the decrease of the heap; null: unknown",
                     lambda rows: mask_negative(allocation_history.get_moved_bytes(rows.events)[rows.at]))  # fmt: skip
 _REQUESTED = Bytes("requested_bytes", f"requested size, before the allocator rounds it up; {NONE}", _get_requested)
@@ -133,7 +133,7 @@ FRAGMENTED = (
     Picoseconds("start_ps", f"time of the snapshot, {MOMENT}", lambda rows: np.where(
         rows.values == 0, rows.host.peak_ps[rows.allocator], rows.events.start_ps[rows.at])),
     *_CHUNKS,
-    Text("request_fits", "whether a request of the size given by --request fits at this moment, with the values of the "
+    Text("request_fits", "whether a request of the size given by --request fits at this time, with the values of the "
          "column fits of the table request; null: --request is not given", _get_request_fits),
     Text("next_largest_op", "op of the largest allocation that follows; null: not recorded, or no allocation follows",
          _get_next_op),
@@ -169,11 +169,11 @@ REQUEST = (
     Picoseconds("start_ps", f"time of the first snapshot with this answer, {MOMENT}"),
     Picoseconds("duration_ps", "time up to the next snapshot with another answer or outside the selected steps, else "
                 "up to the last snapshot", lambda rows: rows.values.end_ps - rows.values.start_ps),
-    Count("snapshot_count", "snapshots in the stretch"),
-    Bytes("least_free_bytes", f"least free memory during the stretch; {NONE}"),
-    Bytes("most_free_bytes", f"most free memory during the stretch; {NONE}"),
-    Bytes("largest_free_least_bytes", "lower bound of the largest free chunk over the stretch; null: unknown"),
-    Bytes("largest_free_most_bytes", "upper bound of the largest free chunk over the stretch; null: unknown"),
+    Count("snapshot_count", "snapshots in the interval"),
+    Bytes("least_free_bytes", f"least free memory during the interval; {NONE}"),
+    Bytes("most_free_bytes", f"most free memory during the interval; {NONE}"),
+    Bytes("largest_free_least_bytes", "lower bound of the largest free chunk over the interval; null: unknown"),
+    Bytes("largest_free_most_bytes", "upper bound of the largest free chunk over the interval; null: unknown"),
 )  # fmt: skip
 
 
@@ -193,14 +193,14 @@ _MOST = "in the snapshot with the most memory in use"
 TIMELINE = (
     *WHOSE,
     Picoseconds("start_ps", f"time of the first snapshot, {MOMENT}", _get_start_ps),
-    Picoseconds("duration_ps", "time from the first snapshot of the stretch to the last",
+    Picoseconds("duration_ps", "time from the first snapshot of the interval to the last",
                 lambda rows: rows.events.start_ps[_get_last(rows)] - _get_start_ps(rows)),
-    Count("snapshot_count", "snapshots in the stretch", lambda rows: rows.values.end - rows.values.first),
+    Count("snapshot_count", "snapshots in the interval", lambda rows: rows.values.end - rows.values.first),
     Count(FIRST_SNAPSHOT, "row of the first snapshot in the table snapshots, from 0",
           lambda rows: rows.values.first + rows.before),
-    Bytes("least_in_use_bytes", f"least memory in use during the stretch, stack and heap; {NONE}",
+    Bytes("least_in_use_bytes", f"least memory in use during the interval, stack and heap; {NONE}",
           lambda rows: mask_unknown(rows.values.least_bytes, rows.values.is_known)),
-    Bytes("most_in_use_bytes", f"most memory in use during the stretch, stack and heap; {NONE}",
+    Bytes("most_in_use_bytes", f"most memory in use during the interval, stack and heap; {NONE}",
           lambda rows: mask_unknown(rows.host.in_use_bytes[rows.at], rows.values.is_known)),
     Bytes("last_in_use_bytes", f"memory in use after the last snapshot; {NONE}",
           lambda rows: rows.in_use(_get_last(rows))),
@@ -364,14 +364,14 @@ _ALLOCATORS = (
           make_recorded_formula("heap_bytes")),
     Bytes("free_at_peak_bytes", f"free memory at the peak (bytes_available); {NONE}",
           make_recorded_formula("free_bytes")),
-    Bytes("held_before_at_peak_bytes", "memory in use at the peak that was allocated before the capture; null: not "
-          "known", lambda rows: rows.at_peak(measure_held_before(rows.host))),
+    Bytes("held_before_at_peak_bytes", "memory in use at the peak that was allocated before the capture; null: "
+          "unknown", lambda rows: rows.at_peak(measure_held_before(rows.host))),
     Bytes("wasted_at_peak_bytes", "memory in use at the peak beyond the requested sizes, as far as recorded; null: no "
           "requested size of an allocation alive at the peak is recorded", lambda rows: rows.wasted()),
     Number("fragmentation_at_peak", f"fragmentation at the peak; {NONE}", get_fragmentation),
-    Bytes("capacity_bytes", "memory that the allocator may use: in use and free at the peak; of PyTorch's, which take "
-          f"more as it is needed, all memory of the device; {NONE}", lambda rows: rows.capacity()),
-    Bytes("reserved_at_peak_bytes", "memory of the device that PyTorch's allocator keeps at the peak, in use and free; "
+    Bytes("capacity_bytes", f"memory that the allocator may use: in use and free at the peak; for PyTorch's "
+          f"allocator, which grows on demand, all memory of the device; {NONE}", lambda rows: rows.capacity()),
+    Bytes("reserved_at_peak_bytes", "device memory that PyTorch's allocator has reserved at the peak, in use and free; "
           "null: not recorded, or not PyTorch's", lambda rows: rows.reserved()),
     Bytes("lifetime_peak_bytes", "most memory in use since the process began, as the allocator counts it "
           f"(peak_bytes_in_use): on TPUs the heap alone, without the stack; {NONE}",
@@ -417,10 +417,10 @@ _USE = (
 _ACTIVE = (
     *WHOSE,
     *WHAT,
-    Bytes("allocation_bytes", "size of each allocation; null: not recorded, or single allocations are not known"),
-    Bytes("requested_bytes", "requested size of each allocation; null: not recorded, or single allocations are not "
-          "known"),
-    Count("count", "number of these equal allocations; null: single allocations are not known",
+    Bytes("allocation_bytes", "size of each allocation; null: not recorded, or single allocations are unknown"),
+    Bytes("requested_bytes", "requested size of each allocation; null: not recorded, or single allocations are "
+          "unknown"),
+    Count("count", "number of these equal allocations; null: single allocations are unknown",
           _make_count_formula("count")),
     Bytes("total_bytes", "sum of the sizes of these allocations; null: the size is not recorded, so the row with the "
           "rest contains the memory"),
@@ -434,7 +434,7 @@ _ACTIVE_GROUPS = (
     WHAT[1],
     WHAT[2],
     Count("op_count", "distinct ops; null: no op is recorded", _make_count_formula("op_count")),
-    Count("count", "allocations of the ops; null: single allocations are not known", _make_count_formula("count")),
+    Count("count", "allocations of the ops; null: single allocations are unknown", _make_count_formula("count")),
     Bytes("total_bytes", "sum of the sizes of the allocations; null: one size is not recorded"),
     Bytes("requested_bytes", "sum of the requested sizes; null: one requested size is not recorded"),
     _WASTED,
@@ -579,11 +579,11 @@ _TABLES = (
               lambda host: HostMemoryRows(host, host.ops.allocator, values=host.ops), "allocated_bytes"),
     HostTable(TableSchema("growth", "an op that holds more memory at the end of the last step than at the end of the "
                           "first, largest growth first", _GROWTH, True), _list_growth, "growth_bytes"),
-    HostTable(TableSchema("fragmentation", "a moment of an allocator, such as its peak", FRAGMENTED,
+    HostTable(TableSchema("fragmentation", "a point in time of an allocator, such as its peak", FRAGMENTED,
                           True), list_moments),
     HostTable(TableSchema("request", "a time during which a request of the size given by --request fits, does not fit, "
                           "or may fit; no rows without --request", REQUEST, True), _list_fits),
-    HostTable(TableSchema("timeline", "a stretch of time of an allocator: one snapshot, or a thousandth of the time if "
+    HostTable(TableSchema("timeline", "a time interval of an allocator: one snapshot, or a thousandth of the time if "
                           "there are more than 1,000 snapshots", TIMELINE, True),
               list_timeline, in_time=True),
     HostTable(TableSchema("snapshots", "an allocation or a free, by allocator and time", SNAPSHOTS,

@@ -221,12 +221,12 @@ def _describe_odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterat
     ratios = events.stat("Time Scale Multiplier").numbers
     odd = int((~((ratios >= 0) & (ratios <= tpu_cores.MOST_TIMES))).sum())
     if odd:
-        yield f"an impossible ratio of clocks is recorded {_format_times(odd)} (Time Scale Multiplier): it counts as 1"
+        yield f"an impossible clock ratio is recorded {_format_times(odd)} (Time Scale Multiplier): it counts as 1"
 
 
 def _describe_odd_work(count: int) -> Iterator[str]:
     if count:
-        yield f"impossible work, below 0 or beyond measure, is recorded {_format_times(count)}: it counts as not known"
+        yield f"impossible work (negative or far too large) is recorded {_format_times(count)}: it counts as unknown"
 
 
 def _format_times(count: int) -> str:
@@ -296,7 +296,7 @@ def _find_common_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
         kinds[CPU_ONLY, "CPU"] = None
     if len(kinds) > 1:
         names = ", ".join(name for _, name in kinds)
-        reason = f"hosts have different devices ({names}), so ops are compared with no peaks"
+        reason = f"hosts have different devices ({names}), so ops have no common peaks"
         reason += ": choose hosts that have the same"
         return Peaks(known[0].hardware, "", 0.0, (0.0,) * len(known[0].bandwidths_gb_per_s), reasons=(reason,))
     computing = next((peaks for peaks in known if peaks.teraflops_per_s), known[0])
@@ -337,8 +337,8 @@ def list_remarks(devices: SessionOps) -> Iterator[Remark]:
     if devices.ops.overlapped_ps:
         yield (
             "info",
-            "Ops ran on several lines (streams or threads) of a device at once: their times add up to more than the "
-            "time in which it was busy. Shares are of that sum and idle time.",
+            "Ops ran on several lines (streams or threads) of a device in parallel: their times add up to more than "
+            "its busy time. Shares are of that sum and idle time.",
         )
     if devices.peaks is not None:
         yield from remark_on_unknown_peaks(devices.ops.table)
@@ -377,9 +377,9 @@ def remark_on_attribution(table: OpTable) -> Iterator[Remark]:
     if by_name.any():
         yield (
             "info",
-            f"{_format_device_share(named_ps, total)} belongs to ops only by the names of kernels. XLA lets fusions "
-            "that are alike share a kernel: the time of all of them is then with one, so that its occurrences, source "
-            "line and layer may be another's.",
+            f"{_format_device_share(named_ps, total)} belongs to ops only by the names of kernels. XLA lets equal "
+            f"fusions share a kernel: one fusion then has the time of all of them, so its occurrences, source line "
+            f"and layer may be wrong.",
         )
 
 
@@ -401,7 +401,7 @@ def _sum_time_by_reason(reasons: Iterable[str], self_ps: Int64s) -> Counter[str]
 
 
 def _format_device_share(part: int, total: int) -> str:
-    return f"{100 * part / total:.1f} % of the time of devices" if total else "What ran on devices"
+    return f"{100 * part / total:.1f} % of the time of devices" if total else "Device work"
 
 
 def _list_reasons(time: Counter[str], total: int) -> Iterator[str]:
@@ -424,7 +424,7 @@ def remark_on_unknown_peaks(table: OpTable) -> Iterator[Remark]:
     chosen = np.logical_or.reduce([rows for *_, rows in large])
     order = np.argsort(-np.where(chosen, table.self_ps, -1), kind="stable")[:_UNKNOWN_NAMED].tolist()
     names = ", ".join(_shorten_op_name(table.name[row]) for row in order if chosen[row])
-    yield "warning", f"Shares of the peaks are unknown: {words} of op time is not known (most of it: {names})."
+    yield "warning", f"Shares of the peaks are unknown, because {words} of op time is unknown (most of it: {names})."
 
 
 def remark_on_unknown_products(table: OpTable) -> Iterator[Remark]:
@@ -432,7 +432,7 @@ def remark_on_unknown_products(table: OpTable) -> Iterator[Remark]:
     time = _sum_time_by_reason(table.no_work, table.self_ps)
     if time:
         lines = "\n".join(_list_reasons(time, int(table.self_ps.sum())))
-        yield "info", f"The work of some products is not known. Why:\n{lines}"
+        yield "info", f"The work of some matrix products is unknown. Why:\n{lines}"
 
 
 def remark_on_excess_work(devices: SessionOps) -> Iterator[Remark]:
@@ -454,7 +454,7 @@ def remark_on_excess_work(devices: SessionOps) -> Iterator[Remark]:
     yield (
         "warning",
         f"{count} to have done more than the device can{which}: {names}. The recorded work or the peak is wrong, or "
-        "the work goes on after they end.",
+        f"the work continues after the op ends.",
     )
 
 

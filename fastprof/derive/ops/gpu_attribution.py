@@ -296,7 +296,7 @@ class _Attribution:
 
     def _reason(self, kernel: str, launch: str, is_correlated: bool) -> str:
         if not is_correlated:
-            why = "no op name and no correlation id that leads to its launch"
+            why = "neither an op name nor a correlation id of its launch"
         elif not launch:
             why = "no op name and no launch record"
         else:

@@ -251,7 +251,7 @@ class PrecisionTimes(NamedTuple):
     def why_unknown(self) -> str:
         if self.unknown_ps:
             return "neither names of kernels nor their programs show it"
-        return NothingRan("no GPU kernel was seen, and of other devices the precision is not recorded")
+        return NothingRan("the capture has no GPU kernels, and other devices do not record precision")
 
 
 def sum_precision_times(rows: Sequence[KernelRow]) -> PrecisionTimes:

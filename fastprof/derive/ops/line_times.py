@@ -45,7 +45,7 @@ class LineTimes:
     busy_ps: int
     """Time in which an event of any line ran."""
     span_ps: int
-    """Time from the first begin to the last end."""
+    """Time from the first start to the last end."""
 
     def ops(self, table: OpTable, span: int) -> Ops:
         """Return the ops of the device, observed for ``span`` ps."""

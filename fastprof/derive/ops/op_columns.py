@@ -78,10 +78,7 @@ class OpRows(SimpleNamespace):
 def make_sparse_core_schema(*columns: Column) -> TableSchema:
     """Return the table of ``list_sparse_core_rows``."""
     parent = Words("parent", "op of the TensorCore that waits for the instruction", attrgetter("parent"))
-    row = (
-        "an instruction that SparseCores ran on behalf of an op of a TensorCore, whose time does not include it; "
-        "longest first"
-    )
+    row = "an instruction that SparseCores ran on behalf of a TensorCore op, whose time excludes it; longest first"
     return TableSchema("sparse_core_ops", row, (parent, *columns), derived=True)
 
 
@@ -181,7 +178,7 @@ CORES: Final = Count("cores", "number of cores or devices that ran the op", attr
 
 # ---- how long it took
 
-OCCURRENCES: Final = Count("occurrences", "number of runs of the op; on GPUs, of its kernels; 0 for IDLE",
+OCCURRENCES: Final = Count("occurrences", "number of runs of the op, or of its kernels on GPUs; 0 for IDLE",
                            attrgetter("table.occurrences"))  # fmt: skip
 TOTAL: Final = Picoseconds("total_ps", "sum of the durations of its occurrences", attrgetter("table.time_ps"))
 SELF: Final = Picoseconds("self_ps", "sum of the durations of its occurrences, without the time of ops nested in them",
@@ -222,7 +219,7 @@ ENERGY: Final = Kind(pa.float64(), "joules")(
 
 _UNKNOWN: Final = "null: neither the capture nor its programs record this work"
 _SOURCES: Final = "capture (recorded), shapes (of arguments of PyTorch's ops), else computed from the program"
-_WAITS: Final = ", or the op is, starts or awaits a transfer that is not at the speed of the device's memory"
+_WAITS: Final = ", or the op is part of a transfer that does not run at device memory speed"
 
 AMOUNTS: Final = (
     Flops("flops", f"floating point operations that the device did; {_UNKNOWN}",
@@ -265,7 +262,7 @@ def _make_memory_columns(memory: RooflineMemory) -> tuple[Column, ...]:
 
 MEMORY: Final = tuple(column for memory in MEMORIES for column in _make_memory_columns(memory))
 BOUND_BY: Final = Text(
-    "bound_by", "resource that the op used nearest to its peak: Compute, HBM, or a memory of the TPU and a direction; "
+    "bound_by", "resource that the op used closest to its peak: Compute, HBM, or a memory of the TPU and a direction; "
     f"null: the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}",
     attrgetter("efficiency.bound_by"),
 )  # fmt: skip

@@ -228,7 +228,7 @@ def _divide_or_null(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> pa.Array:
 _NODE = (
     Count("node", "number of the node, in preorder, from 0: children follow their parent, largest first",
           lambda rows: np.arange(len(rows.tree))),
-    Count("parent", "number of the node that this node is a part of; null: the node is the root",
+    Count("parent", "number of the parent node; null: the node is the root",
           lambda rows: rows.tree.parent, lambda rows: rows.tree.parent < 0),
     Count("depth", "number of nodes above it", lambda rows: rows.tree.depth),
 )  # fmt: skip
@@ -238,23 +238,23 @@ _COUNTS = (
     *resting_on(
         OBSERVED,
         Count("ops", "number of ops below it; 1 for an op, 0 within an op", _make_time_formula("ops")),
-        Count("occurrences", "number of times that the ops below it ran, on GPUs the number of kernels; of an "
-              "instruction, as of its fusion", _make_time_formula("occurrences")),
+        Count("occurrences", "number of times that the ops below it ran, on GPUs the number of kernels; for an "
+              "instruction, the number of its fusion", _make_time_formula("occurrences")),
         Count("executions", "number of executions of the ops below it; on GPUs an execution is one or more kernels",
               _make_time_formula("executions")),
     ),
 )  # fmt: skip
 _KNOWN = "null: the work of all ops below the node is unknown"
 _RATE = "null: the work of all ops below the node is unknown, or self_ps is 0"
-_UTILIZATION = ("null: the peak of the device or the work of more than 10 % of the time is unknown, all ops of the "
-                "node are, start or await transfers, or self_ps is 0")  # fmt: skip
+_UTILIZATION = ("null: the device peak, or the work of more than 10 % of the time, is unknown, all ops of the node "
+                "are parts of transfers, or self_ps is 0")  # fmt: skip
 
 
 def _make_work_columns(of_instructions: str = "") -> tuple[Column, ...]:
     """``of_instructions``: the description of those within fusions."""
     return (
-        op.Flops("flops", f"floating point operations that the device did{of_instructions}; {_KNOWN}, or the op has "
-               "nested ops, which did it", _make_work_formula("flops")),
+        op.Flops("flops", f"floating point operations that the device did{of_instructions}; {_KNOWN}, or nested ops "
+                 f"did the work", _make_work_formula("flops")),
         op.Flops("model_flops", f"floating point operations that the model requires{of_instructions}; {_KNOWN}",
                _make_work_formula("model_flops")),
         op.FlopRate("flops_per_s", f"flops / self_ps; {_RATE}", _make_rate_formula("flops")),
@@ -267,10 +267,10 @@ def _make_work_columns(of_instructions: str = "") -> tuple[Column, ...]:
         op.ByteRate("hbm_bytes_per_s", f"hbm_bytes / self_ps; {_RATE}", _make_rate_formula(HBM_WORK)),
         op.Percent("hbm_peak_percent", f"100 * hbm_bytes_per_s / bandwidth of a core; {_UTILIZATION}",
                    _make_percent_formula(HBM_WORK)),
-        Picoseconds("lost_ps", "time that could be saved: self_ps minus the time at the roofline, of the ops below "
-                    "the node for which this is known; null: it is known for none",
+        Picoseconds("lost_ps", "time that could be saved: self_ps minus roofline time, over ops below the node with "
+                    "a known roofline; null: no op has one",
                     _make_time_formula("lost_ps"), lambda rows: rows.figures.whole["lost_known"] == 0),
-        Share("work_known_share", "part of self_ps that is of ops with known flops and bytes; null: self_ps is 0",
+        Share("work_known_share", "part of self_ps in ops with known flops and bytes; null: self_ps is 0",
               lambda rows: _divide_or_null(rows.figures.whole["work_known_ps"], rows.figures.whole["self_ps"])),
     )  # fmt: skip
 
@@ -342,12 +342,12 @@ def _compute_cost_shares(rows: OpTree) -> pa.Array:
     return op.mask_unknown(of_nodes)
 
 
-_TREE = TableSchema("tree", "a part of the program, an op, or what an op is made of", (
+_TREE = TableSchema("tree", "a part of the program, an op, or an instruction within an op", (
     *_NODE,
     Text("kind", "kind of the node: root, idle, program, category, scope, duplicates (copies of one op by the "
          "compiler), op, instruction (within a fusion), sparse core op (for which an op waits)",
          lambda rows: _name_kinds(rows.tree.kind)),
-    Text("name", "name of the node: of a program, category, op or instruction, or a part of the name of a framework op",
+    Text("name", "name of the node: a program, category, op, instruction, or a part of a framework op name",
          lambda rows: rows.tree.name),
     *_COUNTS,
     *resting_on(
@@ -363,7 +363,7 @@ _TREE = TableSchema("tree", "a part of the program, an op, or what an op is made
           _compute_shares),
     Share("busy_share", "self_ps / self time of all ops; null: the node is idle time, the root or within an op, or "
           "the ops took no time", _compute_busy_shares),
-    *_make_work_columns("; of instructions of the longest fusions, by the compiler's cost model * executions"),
+    *_make_work_columns("; for instructions within the longest fusions, the compiler's cost model * executions"),
     Share("cost_share", "flops of an instruction / flops of its fusion, or the share of bytes if the fusion has no "
           "flops; null: the node is not an instruction, or its work is unknown", _compute_cost_shares),
     Text("flops_source", "source of the flops of an op: capture (recorded), else computed from the program; null: "
@@ -424,24 +424,24 @@ def _make_pass(name: str, what: str, maybe: Sequence[str] = (), also: Sequence[s
         unknown: Bools = (_sum_figures(rows, [name, *also]) == 0) & (_sum_figures(rows, ["unknown_ps", *maybe]) > 0)
         return unknown
 
-    null = "null: no op is known to be of it, and some may be"
+    null = "null: no op is known to belong to it, but some may"
     return Picoseconds(
-        name, f"part of self_ps of ops of {what}; {null}", lambda rows: _sum_figures(rows, [name, *also]), is_unknown
+        name, f"part of self_ps in {what}; {null}", lambda rows: _sum_figures(rows, [name, *also]), is_unknown
     )
 
 
 _PASS_COLUMNS = (
     _make_pass("forward_ps",
-               "the forward pass: in jvp(…); of PyTorch, with the sequence number of or an arrow to an op of "
-          "the backward pass, or called by a module", ["outside_ps"]),
+               "the forward pass: ops in jvp(…); in PyTorch, ops with the sequence number of a backward op or an "
+               "arrow to one, or called by a module", ["outside_ps"]),
     _make_pass("backward_ps",
-               "the backward pass: in transpose(…), gradient_tape or gradients…; of PyTorch, what autograd "
-          "evaluates, with what it computes again if recompute_ps is null", also=["within_ps"]),
+               "the backward pass: ops in transpose(…), gradient_tape or gradients…; in PyTorch, ops that autograd "
+               "evaluates, with recomputation if recompute_ps is null", also=["within_ps"]),
     _make_pass("recompute_ps",
-               "what computes again what was dropped: in rematted_computation; of PyTorch, in recompute_fn, "
-          "in the backward pass of a checkpoint, or with gradients on in the backward pass", ["within_ps"]),
+               "recomputation of dropped values: ops in rematted_computation; in PyTorch, ops in recompute_fn, in "
+               "the backward pass of a checkpoint, or with gradients enabled in the backward pass", ["within_ps"]),
     _make_pass("other_ps", "none of these passes, such as loss and optimizer", ["outside_ps"]),
-    Picoseconds("unknown_pass_ps", "part of self_ps of ops of unknown passes: self_ps less the passes",
+    Picoseconds("unknown_pass_ps", "part of self_ps in ops of unknown passes: self_ps minus the known passes",
                 lambda rows: _sum_figures(rows, ["outside_ps", "unknown_ps"])),
 )  # fmt: skip
 
@@ -462,7 +462,7 @@ def _make_scope_table(name: str, what: str, *more: Column) -> TableSchema:
              "unknown", lambda rows: [text or None for text in rows.category]),
         *resting_on(
             OBSERVED,
-            Picoseconds("own_ps", "part of self_ps of ops that have this name themselves, without ops deeper in the "
+            Picoseconds("own_ps", "part of self_ps in ops with exactly this name, without ops deeper in the "
                         "scope", _compute_own_times),
         ),
         Share("busy_share", "self_ps / self time of all ops; null: the ops took no time", _compute_shares),
@@ -493,8 +493,8 @@ _MEMORY = TableSchema("memory", "a memory that a node of the tree read or wrote"
     Text("memory", "memory: HBM, or a memory of the TPU's core and a direction",
          lambda rows: [MEMORIES[number].name for number in rows.memory.tolist()]),
     op.Amount("accessed_bytes", "bytes of the ops below the node that record them", lambda rows: rows.size),
-    op.ByteRate("bytes_per_s", "accessed_bytes / self_ps of the node; null: self_ps is 0, or all ops of the node are, "
-               "start or await transfers", lambda rows: op.mask_unknown(rows.rate)),
+    op.ByteRate("bytes_per_s", "accessed_bytes / self_ps of the node; null: self_ps is 0, or all ops of the node are "
+                "parts of transfers", lambda rows: op.mask_unknown(rows.rate)),
     op.ByteRate("peak_bytes_per_s", "peak bandwidth of the memory for one core; null: unknown",
                lambda rows: op.mask_unknown(rows.peak)),
     op.Percent("peak_percent", "100 * bytes_per_s / peak_bytes_per_s; null: bytes_per_s or peak_bytes_per_s is null",
@@ -527,7 +527,7 @@ _DEVICES = TableSchema("devices", "a device", (
     Text("host", "host to which the device belongs", _make_device_formula(lambda row: row.host)),
     Text("device", "plane of the device, or CPU for the threads of a host", _make_device_formula(lambda row: row.name)),
     *resting_on(
-        Need("total_ps", "nothing is recorded of the device"),
+        Need("total_ps", "the device recorded nothing"),
         Count("ops", "number of different ops that it ran", _make_device_formula(lambda row: len(row.ops.table))),
         Picoseconds("total_ps", "time observed on the device", _make_device_formula(lambda row: row.ops.total_ps)),
         Picoseconds("op_ps", "sum of the self times of its ops", _make_device_formula(lambda row: row.ops.op_ps)),
@@ -543,7 +543,7 @@ _DEVICES = TableSchema("devices", "a device", (
 
 TABLES: Final = {table.name: table for table in (
     _TREE,
-    _make_scope_table("scopes", "a scope of the model, or a framework op in it, whichever programs ran it"),
+    _make_scope_table("scopes", "a scope of the model, or a framework op in it, over all programs"),
     _make_scope_table("layers",
                       "a scope of the model, or a framework op in it; scopes that differ only in a number are "
                  "one row", Count("instances", "number of scopes in this row, which differ only in a number",

@@ -198,7 +198,7 @@ def _find_far(events: HostEvents, streams: list[Line], known: set[int]) -> list[
         end = max(extent[1], int(ends[-1] if first else ends[at]))
         gap = begin - int(ends[at]) if first else int(begins[at + 1]) - end
         if gap > max(_FAR * (end - begin), _EARLY_EVENT_PS) and not _were_launched(events, rows[far]):
-            where = f"everything else of the host is from {format_time(begin)} to {format_time(end)}"
+            where = f"all other events of the host are from {format_time(begin)} to {format_time(end)}"
             return [_make_impossible_event(events, int(row), where) for row in rows[far].tolist()]
     return []
 
@@ -397,14 +397,14 @@ _ACTIVITIES: Final = ("XPU", "HPU", "MTIA")
 """PyTorch profiler activities named after their device. GPUs use CUDA, other devices PrivateUse1."""
 _ENABLE_DEVICE: Final = "If the program uses the {}, enable the profiler's device tracer (device_tracer_level=1)."
 _FIX_ERROR: Final = "Fix the cause of the error, such as missing permission for device counters, and record again."
-_RECORD_AGAIN: Final = "Record again; figures are without these events."
-_CLOCKS: Final = "Do not trust waits between launch and kernel; update the driver and the profiler."
+_RECORD_AGAIN: Final = "Record again; figures exclude these events."
+_CLOCKS: Final = "Waits between launch and kernel are unreliable; update the driver and the profiler."
 _SHORTER: Final = "Record less time, or read the XSpace (.xplane.pb) beside the trace, which has all events."
 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """``text``: what is missing or wrong, with numbers and names; ``remedy``: what to do; ``code``: in import_log;
+    """``text``: missing item or wrong, with numbers and names; ``remedy``: what to do; ``code``: in import_log;
     ``hides_devices``: whether what devices did is unknown, entirely or for a time."""
 
     code: str
@@ -467,7 +467,9 @@ def _find_flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
         listed = count_noun(len(gpus), single, more)
         activity = "CUDA" if word == "GPU" else word if word in _ACTIVITIES else "PrivateUse1"
         remedy = (_ENABLE_ACTIVITY if is_kineto(events) else _ENABLE_DEVICE).format(word, activity)
-        yield Flaw("no_device_activity", f"{listed} not recorded, nor any call that starts work on it", remedy, True)
+        yield Flaw(
+            "no_device_activity", f"{listed} not recorded, and there are no calls that start work on it", remedy, True
+        )
     if events.impossible:
         text = describe_impossible_events(events.impossible)
         yield Flaw("impossible_time", text, _RECORD_AGAIN, False)

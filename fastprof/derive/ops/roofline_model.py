@@ -266,7 +266,7 @@ def get_known_bytes(table: OpTable) -> Bools:
 
 MOST_UNKNOWN: Final = 0.1
 """If more than this share of op time has unknown work, sums of work are not shown as shares of peaks."""
-TOO_MUCH: Final = "the work of more than 10 % of the time of ops is not known"
+TOO_MUCH: Final = "the work of more than 10 % of op time is unknown"
 
 
 def find_unknown_work(table: OpTable) -> tuple[Bools, Bools]:

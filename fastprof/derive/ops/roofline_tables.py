@@ -466,7 +466,7 @@ class MemoryRows:
 
 _ROOFLINE_PERCENT: Final = op.Percent(
     "roofline_percent", "largest of the peak percentages above: time that the work takes at the roofline / total_ps; "
-    "null: the work, or the peak of arithmetic or of HBM, is unknown, or the op is, starts or awaits a transfer",
+    "null: the work, or the peak of arithmetic or of HBM, is unknown, or the op is part of a transfer",
     lambda rows: mask_unknown(100 * rows.efficiency.efficiency),
 )  # fmt: skip
 _BENEATH: Final = (
@@ -492,9 +492,10 @@ TABLES: Final = {
                    lambda ceilings: [ceiling.per_ns * 1e9 or None for ceiling in ceilings]),
             Text("unit", "unit of peak: flop/s or bytes/s",
                  lambda ceilings: ["flop/s" if ceiling.is_compute else "bytes/s" for ceiling in ceilings]),
-            Number("ridge_flops_per_byte", "flops per byte above which arithmetic is the limit and not this memory; "
+            Number("ridge_flops_per_byte", "ridge point: flops per byte above which arithmetic, not this memory, is "
+                   "the limit; "
                    "null: the resource is not a memory, or a peak is unknown", _compute_ridges),
-            Text("peak_source", "source of peak: capture, published table (of the maker), parameter, or unknown",
+            Text("peak_source", "source of peak: capture, published table (of the vendor), parameter, or unknown",
                  lambda ceilings: [ceiling.source or "unknown" for ceiling in ceilings]),
         ), derived=True),
         TableSchema("totals", "the session, the average step, a step, or a program", (
@@ -507,11 +508,11 @@ TABLES: Final = {
                 rows.title(number) if is_program else None
                 for number, is_program in zip(rows.program.tolist(), rows.of_program.tolist(), strict=True)
             ]),
-            Flag("with_feeds", "whether the work and the time of infeed and outfeed count; rows without them exist "
-                 "only if any ran", attrgetter("with_feeds")),
+            Flag("with_feeds", "whether infeed and outfeed are included; rows without them exist only if any "
+                 "ran", attrgetter("with_feeds")),
             *resting_on(
                 RAN,
-                Picoseconds("total_ps", "time observed on all cores, with idle time; of a program, self time of its "
+                Picoseconds("total_ps", "observed time on all cores, with idle time; for a program, self time of its "
                             "ops", lambda rows: rows.table.time_ps // rows.steps),
             ),
             Picoseconds("per_core_ps", "total_ps / number of cores, rounded down; null: there are no cores",
@@ -519,7 +520,7 @@ TABLES: Final = {
                         lambda rows: np.full(len(rows.table), not rows.cores)),
             *resting_on(
                 RAN,
-                Picoseconds("busy_ps", "part of total_ps in which ops ran; null: no op is known to be of any step",
+                Picoseconds("busy_ps", "part of total_ps in which ops ran; null: no op is known to belong to a step",
                             lambda rows: rows.table.self_ps // rows.steps, _is_of_no_step),
             ),
             Share("busy_share", "busy_ps / total_ps; null: total_ps is 0, or less than busy_ps, because ops of a step "
@@ -543,7 +544,7 @@ TABLES: Final = {
             Picoseconds("least_ps", "time at the roofline: total_ps * roofline_percent / 100; null: roofline_percent "
                         "is null", _make_whole_formula("least_ps")),
             Picoseconds("lost_ps", "time that could be saved: self_ps - least_ps, at least 0; null: least_ps is null, "
-                        "or the work is that of nested ops", _make_whole_formula("lost_ps")),
+                        "or nested ops do the work", _make_whole_formula("lost_ps")),
             _LOST_SHARE,
             op.FRAMEWORK_OP,
             op.SOURCE,

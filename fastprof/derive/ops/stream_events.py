@@ -82,7 +82,7 @@ class GpuStreams:
 
 @compute_once
 def read_streams(events: HostEvents, with_ops: bool = False) -> GpuStreams:
-    """Return the streams of all GPUs of a host. Negative durations count as none. ``with_ops``: the op that launched an
+    """Return the streams of all GPUs of a host. Negative durations count as 0. ``with_ops``: the op that launched an
     event is its call if no call is recorded."""
     planes = events.planes_of("GPU")
     lines = tuple(line for plane in planes for line in plane.lines if _is_event_stream(line) and line.last > line.first)

@@ -237,7 +237,7 @@ _MOST: Final = 1 << 60
 
 NO_SHAPES: Final = "the shapes of its arguments are not recorded (record_shapes=True)"
 
-OTHER_SHAPES: Final = "the shapes of its arguments are not those of such an op"
+OTHER_SHAPES: Final = "the shapes of its arguments do not fit such an op"
 
 
 class TorchCall(NamedTuple):

@@ -522,7 +522,7 @@ _TABLES: Final = (
                     "critical times of all iterators add up to the time of all calls"),
         Share("critical_share", "critical_ps / time of all calls; null: the time of all calls is 0",
               lambda rows: divide_or_null(rows.critical_ps, rows.host.calls.total_ps[rows.pipeline])),
-        Flag("is_blocking", "whether a call waited for the iterator, or for work that it takes part in",
+        Flag("is_blocking", "whether a call waited for the iterator or for work that involves it",
              lambda rows: rows.blocking),
         Flag("is_bottleneck", "whether the iterator is the bottleneck of the pipeline",
              lambda rows: _mark_places(len(rows.iterator), rows.host.bottlenecks.of_pipeline)),
@@ -576,7 +576,7 @@ _TABLES: Final = (
         _PIPELINE,
         _ITERATOR,
         _NAME,
-        Text("part", "what the time was spent on: file read, user function, taking from the buffer, waiting for a "
+        Text("part", "activity that took the time: file read, user function, taking from the buffer, waiting for a "
              "buffer, other", lambda rows: encode_texts(PARTS, rows.part.astype(np.int64))),
         Picoseconds("time_ps", "time of the part, over all calls"),
         Share("share", "time_ps / critical time of the iterator; null: the critical time is 0",
@@ -607,10 +607,10 @@ _TABLES: Final = (
              encode_texts(["twice as fast", "prefetched", f"parallel by {rows.host.parallel:,}"], rows.change)),
         Picoseconds("now_ps", "time per batch now: mean duration of a call + mean time between calls; null: the "
                     "pipeline was called once", lambda rows: rows.now_ps, lambda rows: rows.now_ps < 0),
-        Picoseconds("then_ps", "time per batch after the change, if all threads compute; the limit of cores counts if "
-                    f"cpu_budget is known; {_NOT_APPLICABLE}", lambda rows: rows.then_ps, _explain_no_prediction),
-        Picoseconds("least_then_ps", "time per batch after the change, if threads wait instead of computing, for "
-                    f"storage or other hosts, so that cores do not limit it; {_NOT_APPLICABLE}",
+        Picoseconds("then_ps", f"time per batch after the change, if CPU-bound; the core limit applies if cpu_budget "
+                    f"is known; {_NOT_APPLICABLE}", lambda rows: rows.then_ps, _explain_no_prediction),
+        Picoseconds("least_then_ps", f"time per batch after the change, if I/O-bound: threads wait for storage or "
+                    f"other hosts, so the core limit does not apply; {_NOT_APPLICABLE}",
                     lambda rows: rows.least_ps, _explain_no_prediction),
         Picoseconds("saved_ps", f"now_ps - then_ps; {_NOT_APPLICABLE}", lambda rows: rows.now_ps - rows.then_ps,
                     _explain_no_prediction),
@@ -649,7 +649,7 @@ _TABLES: Final = (
         Picoseconds("self_ps", "total_ps minus the time in which inputs of the iterator run"),
         Picoseconds("critical_ps", "critical time: the time that the call waited for the iterator itself"),
         Count("call_count", "events of the iterator in the call", lambda rows: rows.count),
-        Flag("is_blocking", "whether the call waited for the iterator, or for work that it takes part in"),
+        Flag("is_blocking", "whether the call waited for the iterator or for work that involves it"),
         Flag("is_bottleneck", "whether the iterator has the largest critical time of the call",
              lambda rows: _mark_places(len(rows.reading.records), rows.host.bottlenecks.of_call)),
     ), derived=True),

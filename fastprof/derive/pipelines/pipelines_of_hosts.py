@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from fastprof.derive.pipelines.pipeline_tables import LARGE, TABLES, HostPipelines, InSteps, list_rows
 from fastprof.derive.pipelines.recorded_pipelines import FILE_READ, USER_FUNCTION, WAITING
-from fastprof.derive.pipelines.stages import AHEAD, PARALLEL, TWICE, describe_cores
+from fastprof.derive.pipelines.stages import AHEAD, PARALLEL, TWICE
 from fastprof.tables.host_spill import MadeTogether, SetAside, Stored, StoredByName, StoredTable
+from fastprof.wording.quantities import count_noun
 
 WORTH_SAYING: Final = 1.05
 """Smallest speedup of a batch for a change to be named, or drawn."""
@@ -25,12 +26,12 @@ MAINLY: Final = 0.5
 """Smallest share of an iterator's time that is reported as its main activity."""
 
 NO_ITERATORS: Final = (
-    "no events of tf.data iterators. TensorFlow records them on the host from host_tracer_level=2 on, which is its "
-    "default, while a pipeline is read: profile several batches. Input that is not read with tf.data leaves none"
+    "no events of tf.data iterators. TensorFlow records them on the host with host_tracer_level=2 (the default) or "
+    "more, while a pipeline is read: profile several batches. Input without tf.data has none"
 )
 NO_CALLS: Final = (
-    "events of tf.data iterators, but no call of the program for an element of a pipeline: profile for longer, with "
-    "several batches in the capture"
+    "events of tf.data iterators, but no program call for a pipeline element: profile for longer, with several "
+    "batches in the capture"
 )
 NO_CHOSEN_CALLS: Final = "events of tf.data iterators, but no call of a pipeline belongs to the selected steps"
 _UNITS: Final = ((10**12, "s"), (10**9, "ms"), (10**6, "µs"), (10**3, "ns"), (1, "ps"))
@@ -62,10 +63,10 @@ class Change(NamedTuple):
             f"{format_three_digits(self.then_ps)}{faster}"
         )
         if self.least_ps < self.then_ps:
-            waiting = f"{format_three_digits(self.least_ps)} if they wait for something else"
-            return f"{sentence} if threads compute, as {describe_cores(self.cores)} there for it, and {waiting}."
+            waiting = f"{format_three_digits(self.least_ps)} if I/O-bound"
+            return f"{sentence} if CPU-bound ({count_noun(self.cores, 'core', 'cores')}), {waiting}."
         if self.then_ps <= PACE * self.between_ps:
-            return f"{sentence}: then the program sets the pace, and not its input."
+            return f"{sentence}: then the program sets the pace, not its input."
         return f"{sentence}."
 
 
@@ -116,7 +117,7 @@ def describe_pipeline(host: HostPipelines, pipeline: int, *, several_hosts: bool
     long = long if count > 1 else f"its only call takes {format_three_digits(total)}"
     name, waits = f"{names[pipeline]}{of}", measure_step_share(host, pipeline)
     if is_outside(host, pipeline):
-        when = "outside of all steps: the capture does not record whether the program waits for that."
+        when = "outside of all steps: the capture does not show whether the program waits for them."
         return f"{name}: {long}, {when}{_describe_bottleneck(host, pipeline)}"
     if waits is not None and waits < HARDLY:
         hardly = f"but steps wait only {100 * waits:,.1f} % of their time for it."
@@ -214,8 +215,8 @@ class PipelineTotals(NamedTuple):
 
 
 class KeptPipelinesOfHost(SetAside[HostPipelines]):
-    """Pipelines of a host, which may be spilled. ``event_count``: number of iterator events; ``unidentified``: number
-    of those without an id; ``chosen``: whether only some steps are selected."""
+    """Pipelines of a host, which may be spilled. ``event_count``: number of iterator events; ``unidentified``:
+    number of events without an id; ``chosen``: whether only some steps are selected."""
 
     def __init__(self, host: HostPipelines, event_count: int, unidentified: int, *, chosen: bool) -> None:
         self.event_count, self.unidentified, self.chosen = event_count, unidentified, chosen

@@ -317,22 +317,22 @@ _ADVICE: Final = {
     "and are the same every time, put cache() after it.",
     IteratorKind.INTERLEAVING: "Read several inputs at a time: interleave(..., num_parallel_calls=tf.data.AUTOTUNE), "
     "also in place of flat_map.",
-    IteratorKind.SEQUENTIAL: "It takes its elements one after another: give it less to do (filter or map earlier, "
+    IteratorKind.SEQUENTIAL: "It processes elements one after another: give it less work (filter or map earlier, "
     "batch before it), cache() after it, or run several copies of the pipeline over shards and interleave them.",
-    IteratorKind.BUFFER: "Its buffer was empty: what fills it is slower than what takes from it. Make that faster; a "
-    "larger buffer helps only if single elements are slow.",
-    IteratorKind.PARALLEL: "Its function is slow. Make it cheaper, or look whether all cores are busy.",
+    IteratorKind.BUFFER: "Its buffer was empty: elements are made more slowly than they are taken. Make its inputs "
+    "faster; a larger buffer helps only if single elements are slow.",
+    IteratorKind.PARALLEL: "Its function is slow. Make it cheaper, or check whether all cores are busy.",
     IteratorKind.PARALLEL_INTERLEAVING: "Reading is slow although several inputs are read at a time: read more at a "
-    "time (cycle_length, num_parallel_calls), or look at the storage.",
-    IteratorKind.WRAPPER: "tf.data puts it around a pipeline to tune it: what calls waited for inside it left no "
-    f"events. If the pipeline does not do so yet, {_PREFETCH}.",
+    "time (cycle_length, num_parallel_calls), or check the storage.",
+    IteratorKind.WRAPPER: f"tf.data wraps a pipeline in it for tuning: the awaited work inside has no events. If the "
+    f"pipeline does not do so yet, {_PREFETCH}.",
     IteratorKind.OTHER: f"Do less in it or do it less often (batch before it), cache() after it, and {_PREFETCH}.",
 }
 _GENERATOR: Final = (
     "It brings elements from the host's pipeline to the device: make that pipeline faster, and copy ahead with "
     "prefetch_to_device(..., buffer_size=2) or more."
 )
-_PYTHON: Final = "A generator in Python runs one element at a time: let it give batches, or read with tf.data itself."
+_PYTHON: Final = "A Python generator yields one element at a time: let it yield batches, or read with tf.data itself."
 _BATCH: Final = (
     "It copies elements into batches: batch(..., num_parallel_calls=tf.data.AUTOTUNE) copies several batches at a time."
 )
@@ -341,15 +341,12 @@ _READS: Final = (
 )
 _MOSTLY = 0.5
 _LATE: Final = (
-    "No change of one iterator makes batches faster: what makes its elements takes less time than there is, by what "
-    "its events record. They came late for another reason, such as threads that wait for a core or a lock: look at its "
-    "slowest calls on the timeline."
+    "No change of one iterator makes batches faster: by its events, its elements are made in time. They were late "
+    "for another reason, such as threads waiting for a core or a lock: look at its slowest calls on the timeline."
 )
 _NOTHING: Final = "No change of one iterator makes batches faster."
-_ELSEWHERE: Final = "To change it alone makes batches no faster: other iterators set the pace (table what_if)."
-_CHEAPER: Final = (
-    "Make what it does cheaper, or cache() after it if the results are the same every time: to run more of it "
-)
+_ELSEWHERE: Final = "Changing it alone does not make batches faster: other iterators set the pace (table what_if)."
+_CHEAPER: Final = "Make its work cheaper, or cache() after it if the results are always the same: to run more of it "
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,19 +343,19 @@ WORTH: Final = 0.01
 
 ASSUMPTIONS: Final = (
     "exact: nothing runs ahead in this pipeline, so its times add up",
-    "the longest of the stages that work at the same time sets the pace",
-    "it runs on a thread of its own, with a buffer of a batch or more",
+    "the longest concurrent stage sets the pace",
+    "it runs on its own thread, with a buffer of a batch or more",
     "{n} calls of its function at a time, on inputs that come one after another",
     "{t} calls of its function at a time, as many as its thread pool has threads",
     "{n} batches are put together at a time, of elements that come one after another",
     "{n} inputs are read at a time; storage keeps up",
     "{n} at a time instead of {k}",
-    "none: it runs ahead already",
-    "none: it hands over what others have made, and has no work of its own",
-    "none: it runs {k} at a time already",
-    "none: it runs in parallel already; how many at a time is not recorded",
-    "none: it fetches what the host's pipeline makes",
-    "none: how long its own work takes is not recorded",
+    "none: it already runs ahead",
+    "none: it only passes elements on, and has no work of its own",
+    "none: it already runs {k} at a time",
+    "none: it already runs in parallel, with an unrecorded number at a time",
+    "none: it fetches elements of the host's pipeline",
+    "none: the time of its own work is not recorded",
     "none: there was a single call, so the time between calls is unknown",
 )
 (
@@ -415,7 +415,7 @@ def describe_predictions(what_if: WhatIf, parallel: int) -> tuple[list[str], Int
     keys = np.stack([what_if.assumption, what_if.at_a_time, what_if.threads, what_if.cores, state])
     distinct, of_row = np.unique(keys, axis=1, return_inverse=True)
     texts = [
-        (ASSUMPTIONS[number] + _CORES[state]).format(n=parallel, k=k, t=threads, cores=describe_cores(cores))
+        (ASSUMPTIONS[number] + _CORES[state]).format(n=parallel, k=k, t=threads, cores=_describe_cores(cores))
         for number, k, threads, cores, state in distinct.T.tolist()
     ]
     return texts, of_row.reshape(-1)
@@ -424,12 +424,12 @@ def describe_predictions(what_if: WhatIf, parallel: int) -> tuple[list[str], Int
 _CORES: Final = (
     "",
     "; there are cores for all of it",
-    "; {cores} not enough, if threads compute",
+    "; {cores} not enough, if CPU-bound",
     "; {cores} enough",
 )
 
 
-def describe_cores(count: int) -> str:
+def _describe_cores(count: int) -> str:
     """Describe cores as the begin of a sentence."""
     return "1 core is" if count == 1 else f"{count:,} cores are"
 

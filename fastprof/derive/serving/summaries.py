@@ -28,7 +28,7 @@ PARTS = (
     ("device_compute", "time of programs or kernels of the request or its batches on devices"),
     ("read_from_device", "time to copy results from the device"),
     ("host_postprocess", "time from the end of work on the device to the end of the request"),
-    ("idle", "time between the first and the last of the other parts in which none of them happens"),
+    ("idle", "time between the first and the last part that no part covers"),
 )
 """Names and descriptions of breakdown.PARTS."""
 
@@ -280,9 +280,7 @@ def _make_served_columns(kind: str) -> tuple[Column, ...]:
     )
 
 
-_MODEL: Final = Text(
-    "model", "model; null: the row is of requests that name no model", _make_each_column(lambda row: row.model)
-)
+_MODEL: Final = Text("model", "model; null: the requests name no model", _make_each_column(lambda row: row.model))
 _NUMBERS: Final = pa.list_(pa.int64())
 _TABLES: Final = (
     TableSchema("models", "a model, by name", (
@@ -309,16 +307,16 @@ _TABLES: Final = (
                                                                      sum_unbounded(model.batches.padding)))),
         Count("num_batch_threads", "configured number of threads that process batches; null: not recorded",
               _make_published_column("num_batch_threads")),
-        Column("batch_timeout_us", pa.int64(), "configured time that a request may wait for its batch; null: not "
+        Column("batch_timeout_us", pa.int64(), "configured maximum time that a request waits for its batch; null: not "
                "recorded", True, "us", of=_make_published_column("batch_timeout_micros")),
-        Count("max_batch_size", "configured size of the largest batch; null: not recorded",
+        Count("max_batch_size", "configured maximum batch size; null: not recorded",
               _make_published_column("max_batch_size")),
-        Count("max_enqueued_batches", "configured number of batches that may wait; null: not recorded",
+        Count("max_enqueued_batches", "configured maximum number of waiting batches; null: not recorded",
               _make_published_column("max_enqueued_batches")),
         Column("allowed_batch_sizes", pa.string(), "configured sizes to which batches are padded; null: not recorded",
                True, of=_make_published_column("allowed_batch_sizes")),
     ), derived=True),
-    TableSchema("breakdown", "a model, and a part of the latency of its requests", (
+    TableSchema("breakdown", "a part of the request latency of a model", (
         _MODEL,
         Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the table requests",
              _make_each_column(lambda row: row.name)),
@@ -328,7 +326,7 @@ _TABLES: Final = (
               "because parts lie outside their requests", _make_each_column(_Part.share)),
         *_make_percentile_columns(PERCENTILES, "the time of the part", lambda row: row.times),
     ), derived=True),
-    TableSchema("latency", "the average, or a percentile, of the latency of requests of all models", (
+    TableSchema("latency", "average or percentile of request latency, over all models", (
         Column("percentile", pa.string(), "Average, or the percentage of requests that took at most this long",
                of=_make_each_column(lambda row: row.title)),
         Picoseconds("host_ps", "total_ps - device_ps - communication_ps",
@@ -342,7 +340,7 @@ _TABLES: Final = (
     ), derived=True),
     TableSchema("requests", "a request, longest first", (
         *_make_served_columns("requests"),
-        Count("request_id", "number on its host of the group of its events", lambda session: session.requests.id),
+        Count("request_id", "number of its event group on its host", lambda session: session.requests.id),
         Column("shorter_percent", pa.float64(), "percentage of the model's requests that rank as shorter", unit="%",
                of=_drop_shorter),
         Picoseconds("start_ps", "start of its first event on the host's threads",
@@ -350,20 +348,20 @@ _TABLES: Final = (
         Picoseconds("latency_ps", "time from start_ps to the end of its last event on the host's threads, or of its "
                     "last batch", lambda session: session.requests.latency),
         *(Picoseconds(f"{name}_ps", what, _make_part_column(i)) for i, (name, what) in enumerate(PARTS)),
-        Picoseconds("other_ps", "latency_ps without the parts above; below 0 if some parts lie outside the request",
+        Picoseconds("other_ps", "latency_ps minus the parts above; negative if some parts lie outside the request",
                     lambda session: get_other_time(session.requests)),
         Picoseconds("batching_delay_ps", "time from the start of the request to the start of its first batch; null: "
                     "it had no batch",
                     lambda session: session.requests.delay,
                     lambda session: np.diff(session.requests.others.bounds) <= 0),
-        Count("size", "number of tasks that it put into batches; 0 if not recorded",
+        Count("size", "number of tasks that the request put into batches; 0 if not recorded",
               lambda session: session.requests.size),
         Column("batch_ids", _NUMBERS, "batch_id of its batches, on the same host",
                of=lambda session: _list_linked(session.requests.others)),
     ), derived=True),
     TableSchema("batches", "a batch, longest first", (
         *_make_served_columns("batches"),
-        Count("batch_id", "number on its host of the group of its events", lambda session: session.batches.id),
+        Count("batch_id", "number of its event group on its host", lambda session: session.batches.id),
         Picoseconds("start_ps", "start of its processing", lambda session: session.batches.begin),
         Picoseconds("duration_ps", "duration of its processing", lambda session: session.batches.latency),
         Picoseconds("delay_ps", "time from the start of the earliest of its requests to its own start; null: its "
@@ -377,7 +375,7 @@ _TABLES: Final = (
         Picoseconds("device_compute_ps", "time of its programs on the device", lambda session: session.batches.compute),
         Column("program_ids", pa.list_(pa.uint64()), "programs that it ran",
                of=lambda session: session.batches.programs.tolist()),
-        Column("request_ids", _NUMBERS, "groups of events that led to the batch, on the same host",
+        Column("request_ids", _NUMBERS, "event groups that caused the batch, on the same host",
                of=lambda session: _list_linked(session.batches.others)),
     ), derived=True),
     TableSchema("batch_sizes", "a model, and a size of its batches after padding", (

@@ -108,7 +108,7 @@ _COMPILED_RESTS: Final = frozenset((
 
 @lru_cache(maxsize=1 << 16)
 def is_idle(name: str) -> bool:
-    """Return whether a frame only waits: for a lock, a queue, a connection or a time."""
+    """Return whether a frame only waits: for a lock, a queue, a connection or a timeout."""
     if not is_frame(name):
         return False
     function, place, line = parse_frame(name)

@@ -572,7 +572,7 @@ BETWEEN_STEPS: Final = TableSchema(
         Picoseconds("longest_ps", "longest gap"),
         Picoseconds("longest_start_ps", "start of the longest gap, from the start of the host's capture"),
         Text("longest_before", "name of the step that begins after the longest gap", attrgetter("longest_before")),
-        Share("share", "time_ps / time from the begin of the host's first step to the end of its last"),
+        Share("share", "time_ps / time from the start of the host's first step to the end of its last"),
         *CATEGORY_COLUMNS,
     ),
     derived=True,

@@ -326,21 +326,20 @@ _INSTEAD: Final = {
 }
 _INPUT: Final = {
     TENSORFLOW: (
-        "No op of a tf.data pipeline was seen, so what the time for input is spent on is not known: with the tf.data "
-        "API (https://www.tensorflow.org/guide/data) the host's side can be broken down."
+        "The capture has no tf.data ops, so input time cannot be broken down: use the tf.data API "
+        "(https://www.tensorflow.org/guide/data) to break down the host side."
     ),
-    JAX: "Enclose what loads data in jax.profiler.TraceAnnotation, and prefetch batches to the device.",
-    PYTORCH: "Enclose what loads data in torch.profiler.record_function, and load it ahead, on other threads or "
-    "processes.",
+    JAX: "Enclose data loading in jax.profiler.TraceAnnotation, and prefetch batches to the device.",
+    PYTORCH: "Enclose data loading in torch.profiler.record_function, and load ahead, on other threads or processes.",
 }
 _TORCH_ON_TPU: Final = (
-    "Enclose what loads data in torch_xla's profiler.Trace, and load it ahead, on other threads or processes."
+    "Enclose data loading in torch_xla's profiler.Trace, and load ahead, on other threads or processes."
 )
 _ONLY_WAITS: Final = compile_late(
     r"^infeed|IteratorGetNext|Iterator::(?:\w+::)*Prefetch$|^\$builtins next$|^enumerate\(Data"
 )
 _LETTERS: Final = 60
-_UNKNOWN_INPUT: Final = "No op of an input pipeline was seen, so what the time for input is spent on is not known."
+_UNKNOWN_INPUT: Final = "The capture has no input pipeline ops, so input time cannot be broken down."
 KINDS_OF_INPUT: Final = (
     "combine small chunks of input data into fewer but larger ones",
     "read files in advance, several at a time, through large buffers",
@@ -377,7 +376,7 @@ def advise_on_loader(loader: LoaderTime) -> str:
     waits = f"The program waits {times} for its DataLoader, {total} in total."
     workers = _MORE_WORKERS if loader.has_workers else _WORKERS
     if loader.function is None:
-        return f"{waits} With stacks of Python (with_stack=True) it is known which function takes it; {workers}."
+        return f"{waits} Python stacks (with_stack=True) would show the function that takes the time; {workers}."
     frame, share = parse_frame(loader.function), format_measure(loader.function_ps / loader.waited_ps, "share")
     place = f"{frame.function} ({frame.file}:{frame.line})"
     return f"{waits} {place} takes {share} of that: make it faster, or {workers}."

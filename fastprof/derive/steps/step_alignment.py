@@ -463,12 +463,12 @@ def _explain_missing(hosts: Sequence[HostSteps], steps_from: str) -> str:
     unfit = sum(host.unfit for host in hosts)
     if unfit:
         marked = "1 step marker" if unfit == 1 else f"{unfit:,} step markers"
-        return f"{marked} in this capture, but nothing that was computed belongs to {'it' if unfit == 1 else 'them'}"
+        return f"{marked} in this capture, but no compute belongs to {'it' if unfit == 1 else 'them'}"
     if any(host.vetoed for host in hosts):
         return "no steps can be distinguished: the capture has loops whose events do not record their iterations"
     devices = any(host.groups for host in hosts) and any(host.accelerated for host in hosts)
     why = "no step markers on the devices of this capture" if devices else "no step markers in this capture"
-    return why if steps_from == MARKERS else f"{why}, and nothing repeats that could serve instead"
+    return why if steps_from == MARKERS else f"{why}, and no repetition can replace them"
 
 
 def list_sources(kept: Sequence[HostSteps]) -> list[str]:
@@ -517,17 +517,15 @@ def describe_pairing(database: StepDatabase) -> list[str]:
     sentences = []
     if database.without:
         have, are = ("has", "is") if len(database.without) == 1 else ("have", "are")
-        sentences.append(
-            f"{list_few(database.without)} {have} no steps and {are} left out where steps of hosts are compared."
-        )
+        sentences.append(f"{list_few(database.without)} {have} no steps and {are} left out of step comparisons.")
     if database.shifts is not None:
         sentences.append(
-            "Steps of hosts cannot be paired by their names: they are aligned by when they ran, with "
+            "Steps of hosts cannot be paired by name: they are aligned by time, with "
             f"{_describe_shifts(database, database.shifts)}."
         )
     elif database.shifts_by_time is not None:
         sentences.append(
-            "Steps of hosts are paired by their names. XProf pairs them by when they ran, with "
+            "Steps of hosts are paired by name. XProf pairs them by time, with "
             f"{_describe_shifts(database, database.shifts_by_time)}."
         )
     if database.differs:

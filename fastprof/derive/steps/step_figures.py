@@ -74,7 +74,7 @@ class GenericSteps:
 
     @property
     def to_device_ps(self) -> Float64s:
-        """[n] part of the category input: copies to the device, and enqueuing of them."""
+        """[n] part of the category input: copies to the device, and their enqueuing."""
         return self.type_ps[:, EventType.HOST_TO_DEVICE]
 
     def categories(self, unit_ps: float = 1.0) -> Float64s:
@@ -530,9 +530,9 @@ SPAN_COLUMNS = (
                 lambda rows: rows.database.extent_begin_ps[rows.step, rows.core]),
     Picoseconds("duration_ps", "extent of the step: its longest marker or interval on a device; cores of a TPU host "
                 "share it", lambda rows: rows.database.extent_ps[rows.step, rows.core]),
-    Picoseconds("period_ps", "time until the next step begins, to which categories add up; of the last step its "
-                "duration_ps; null: no steps are recorded after it, or steps are markers alone, and categories add up "
-                "to duration_ps",
+    Picoseconds("period_ps", "time until the next step begins, to which categories add up; for the last step, "
+                "duration_ps; null: no later steps are recorded, or steps are only markers, so categories add up to "
+                "duration_ps",
                 lambda rows: rows.database.duration_ps[rows.step, rows.core],
                 lambda rows: ~rows.database.has_period[rows.step]),
 )  # fmt: skip
@@ -578,7 +578,7 @@ _CATEGORIES = (
     "time to trace and compile while nothing computes",
     "rest of the step, in which no event ran; on TPUs idle time",
     "time of copies between host and device, or within the device; on GPUs of copies to the device",
-    "time of evaluation, logging and saving, with what devices compute for them; on TPUs always 0",
+    "time of evaluation, logging and saving, including device compute for them; on TPUs always 0",
 )
 
 

@@ -119,10 +119,10 @@ CERTAINTY: Final = {
 """Certainty of steps by their source."""
 CERTAINTIES: Final = ("possible", "likely", "certain")
 STEPS_FROM: Final[dict[str, Any]] = {
-    "help": "source of steps: markers of the program or its framework, as in XProf (markers), calls of the data loader "
-    "(loader), executions of a compiled program (modules), repeating annotations or patterns of launches (annotations, "
-    "launches); auto: the first source in the capture, with the work that it launched. Any other text is the name of "
-    "markers or of an annotation, without their numbers",
+    "help": "source of steps: program or framework markers, as in XProf (markers), data loader calls (loader), "
+    "executions of a compiled program (modules), repeated annotations (annotations) or launch patterns "
+    "(launches); auto: the first of these that the capture has, with the work that it launched. Any other text "
+    "names markers or an annotation, without their numbers",
     "choices": (AUTO, MARKERS, LOADER, MODULES, ANNOTATIONS, LAUNCHES),
     "or_name": True,
     "metavar": "SOURCE",
@@ -132,7 +132,7 @@ STEPS_FROM: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class StepSource:
-    """What steps are made from. ``groups``: groups that make the steps. ``source``: as above, ``nothing`` if there is
+    """Sources of steps. ``groups``: groups that make the steps. ``source``: as above, ``nothing`` if there is
     nothing; ``why``: in words. ``spans``: when each step is, on hosts without devices and with PyTorch's profiler, or
     None if markers or devices say so. ``marks``: rows of the annotations that make steps, or None if none do.
     ``kinds``: in words, which of several kinds of markers make the steps; ``entire``: whether the first and the last
@@ -252,7 +252,7 @@ def _choose_automatically(
         return source
     if count:
         return _make_module_source(groups, every=False)
-    return StepSource(groups, NOTHING, "nothing marks steps, and nothing repeats")
+    return StepSource(groups, NOTHING, "there are no step markers and no repetitions")
 
 
 def _make_loader_source(groups: Groups) -> StepSource | None:
@@ -290,11 +290,13 @@ def _make_marker_source(groups: Groups, marked: Int64s) -> StepSource:
         return StepSource(
             inferred_steps.add_pool_runs(events, groups, runs, of_run, spans),
             LAUNCHED,
-            "each lasts until the work that its marker launched is done",
+            "each lasts until the work launched in its marker ends",
             spans,
         )
     source = _make_module_source(groups, every=False)
-    return replace(source, why=f"the markers only hold the dispatch, and no work can be assigned to them: {source.why}")
+    return replace(
+        source, why=f"the markers only enclose the dispatch, and no work can be assigned to them: {source.why}"
+    )
 
 
 def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
@@ -306,7 +308,7 @@ def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
     if every:
         return _make_execution_source(groups, of_planes, MODULES, "each execution of a compiled program is a step")
     several = len({name for runs in of_planes for name in runs.counts()}) > 1
-    what = f"{main}, the program that takes most time," if several else main
+    what = f"{main}, the program with the most time," if several else main
     chosen = [of_plane.of_module(main) for of_plane in of_planes]
     return _make_execution_source(groups, chosen, MODULES, f"each execution of {what} is a step")
 
@@ -451,7 +453,7 @@ def describe_repeated_numbers(number: Int64s, label: Iterable[str]) -> str | Non
     names = list(
         dict.fromkeys(split_label(title)[0] for title, twice in zip(label, several.tolist(), strict=True) if twice)
     )
-    text = f"{many} to several of the chosen steps: all of them are selected."
+    text = f"{many} to several of the chosen steps: all of these are selected."
     if len(names) > 1:
         return f"{text} To choose by name, write {shorten_name(names[0])}=A:B."
     return text

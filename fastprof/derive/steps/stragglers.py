@@ -266,8 +266,8 @@ def describe_lock_step(times: list[HostTime]) -> str | None:
     if not compared or not alike or min(time.collectives_share for time in compared) < _LEAST_SHARE:
         return None
     return (
-        "Steps take equally long on all hosts, to 1 %, and all hosts are in collectives meanwhile, which keep them "
-        "together. The table blame of communication has which host delays the others."
+        "Steps take equally long on all hosts, to 1 %, because collectives synchronize the hosts. The table blame of "
+        "communication shows the host that delays the others."
     )
 
 
@@ -304,8 +304,8 @@ def find_cores_in_steps(database: StepDatabase) -> Bools:
 
 
 WAITED_BETWEEN: Final = (
-    "time between steps in which the host waits for a slower one: its gaps are longer than those of the slowest host "
-    "by what its steps are shorter, within a tenth; null: they are not, in a fifth of the steps"
+    "time between steps in which the host waits for a slower one: its gaps exceed those of the slowest host by as "
+    "much as its steps are shorter, to within a tenth; null: they do not, in a fifth of the steps"
 )
 _ALIKE_GAPS: Final = 10
 """Hosts go on together if what passes from begin to begin differs by less than the wait divided by this."""

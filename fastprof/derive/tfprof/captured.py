@@ -24,20 +24,19 @@ from fastprof.schema.columns import number_owners, sum_exactly
 _TIMES: Final = 3
 _PER_MICRO: Final = 10**6
 _LARGEST: Final = 2**63 - 1
-_MEMORY: Final = "captures do not record which op holds memory; the analysis memory-profile has what allocators record"
+_MEMORY: Final = "captures do not record memory by op; the analysis memory-profile has the allocator records"
 _PARAMS: Final = "captures do not record which ops are parameters"
 _UNKNOWN: Final = dict.fromkeys(FIGURES[_TIMES:7], _MEMORY) | {"params": _PARAMS, "tensor_value": _PARAMS}
 _NO_GRAPH: Final = (
-    "the capture does not record which op takes what: the view graph needs programs of XLA (HLO), which profilers of "
-    "JAX and TensorFlow record"
+    "the capture does not record the inputs of ops: the view graph needs XLA programs (HLO), recorded by JAX and "
+    "TensorFlow profilers"
 )
 _NO_CODE: Final = (
-    "the capture has no lines of code: programs of XLA record them in their metadata, PyTorch with with_stack=True, "
-    "and the tracer of Python with python_tracer_level=1"
+    "the capture has no lines of code: XLA programs record them in their metadata, PyTorch with with_stack=True, the "
+    "Python tracer with python_tracer_level=1"
 )
 _NO_GRAPH_OF_TORCH: Final = (
-    "traces of PyTorch do not record which op takes what: they link the ops of the backward pass with those of the "
-    "forward pass, and no others"
+    "PyTorch traces do not record the inputs of ops: they only link backward ops with forward ops"
 )
 _NO_CODE_OF_TORCH: Final = "the trace has no lines of code: PyTorch records them with with_stack=True"
 _LINK: Final = pa.list_(pa.struct([("slot", pa.int32()), ("node", pa.string()), ("output", pa.int32())]))

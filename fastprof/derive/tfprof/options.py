@@ -58,21 +58,21 @@ class ViewOptions:
 _HELP: Final = {
     "max_depth": "hide rows deeper than this; the root is at depth 1",
     "min_occurrence": "hide nodes with fewer runs",
-    "step": "number of the step; -1: averages over the steps in which a node ran",
+    "step": "step number, or -1 for averages over the steps in which a node ran",
     "order_by": "sort rows by this, largest first, or by name",
     "account_type_regexes": "account nodes with a type that any of these matches: an op, a device, a type of a log",
     "start_name_regexes": "start at rows whose name any of these matches",
-    "trim_name_regexes": "hide what is below rows whose name any of these matches",
+    "trim_name_regexes": "hide rows below those whose name any of these matches",
     "show_name_regexes": "show only rows whose name any of these matches",
     "hide_name_regexes": "hide rows whose name any of these matches",
-    "account_displayed_op_only": "sum up only what is shown",
-    "select": "what to show of a row",
+    "account_displayed_op_only": "sum up only shown rows",
+    "select": "columns to show",
 }
 
 
 def get_help(name: str) -> str:
     """Return what an option does, in a few words."""
-    return _HELP.get(name) or f"hide rows whose {name.removeprefix('min_')} are less"
+    return _HELP.get(name) or f"hide rows whose {name.removeprefix('min_')} are smaller"
 
 
 NAMES: Final = tuple(field.name for field in dataclasses.fields(ViewOptions))
@@ -106,7 +106,7 @@ def _check_value(name: str, value: Any) -> Any:
             raise UsageError(f"{name} is true or false, not {value!r}")
     elif kind == "int":
         if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
-            raise UsageError(f"{name} is a whole number of 64 bits, not {value!r}")
+            raise UsageError(f"{name} is a 64-bit integer, not {value!r}")
     elif kind == "str":
         if not isinstance(value, str):
             raise UsageError(f"{name} is a text, not {value!r}")

@@ -25,7 +25,7 @@ FIGURES: Final = (
 
 BEYOND: Final = ("accessed_bytes", "float_ops_known", "accessed_bytes_known")
 """Figures that are summed of captures only; the last two count nodes with a known figure."""
-_NO_VALUES: Final = "tfprof does not show values of tensors; those of variables are in checkpoints"
+_NO_VALUES: Final = "tfprof does not show tensor values; variable values are in checkpoints"
 DEFINED: Final = FIGURES.index("definition_count")
 _MEMORY: Final = ("requested_bytes", "peak_bytes", "residual_bytes", "output_bytes")
 _AVERAGE: Final = -1
@@ -47,7 +47,7 @@ class RecordedGraph:
     is_capture = False
     unknown: Mapping[str, str] = {"tensor_value": _NO_VALUES}  # it is not written
     """Figures that are not recorded, and why."""
-    without_code = "the profile has no traces of code, which the view code shows"
+    without_code = "the profile has no code traces for the view code"
     without_graph: str | None = None
     """Why a view of a graph cannot be made, or None if it can."""
 

@@ -198,13 +198,13 @@ NODES: Final = TableSchema("tfprof_view", "a node, or a scope of names, of a vie
     *_make_figure("run_count"),
     _make_figure("definition_count")[1],
     *_MEMBERS,
-    Kind(pa.list_(pa.int64()))("shape", "shape by its attribute, -1: unknown size; null: not recorded",
+    Kind(pa.list_(pa.int64()))("shape", "shape by its attribute, with -1 for unknown sizes; null: not recorded",
                                lambda rows: rows.of_node(get_plain(rows.recorded.nodes["shape"]))),
     Kind(pa.list_(pa.struct([("slot", pa.int32()), ("shape", pa.list_(pa.int64()))])))(
         "input_shapes", "shapes of the outputs that it takes, by number of the input, empty: unknown; null: a scope",
         lambda rows: rows.of_node(rows.recorded.input_shapes)),
     *_EXACT,
-    String("bound_by", "resource that the op used nearest to its peak: Compute, HBM, or a memory of the TPU and a "
+    String("bound_by", "resource that the op used closest to its peak: Compute, HBM, or a memory of the TPU and a "
            "direction; null: a scope, its work or the peaks of the device are unknown, or a profile of tfprof",
            lambda rows: rows.of_capture("bound_by")),
     String("source", "file:line of the code of the op; null: a scope, not recorded, or a profile of tfprof, whose "

@@ -127,7 +127,7 @@ def _decompress_block(compression: int, data: bytes) -> bytes:
         return data
     codec = _CODECS.get(compression)
     if codec is None:
-        raise DamagedChunkError(f"a compression of code {compression}, which is not known")
+        raise DamagedChunkError(f"an unknown compression, {compression}")
     import pyarrow as pa
 
     reader = _ChunkReader(data)
@@ -396,7 +396,7 @@ def read_header(begin: int, size: int, is_all: bool, joined: Callable[[int, int]
 
 def check_kind(header: ChunkHeader, begin: int) -> None:
     if header.kind not in _KINDS:
-        raise DamagedRiegeliError(f"a chunk of kind {chr(header.kind)!r}, which is not known", begin, header.after)
+        raise DamagedRiegeliError(f"an unknown kind of chunk, {chr(header.kind)!r}", begin, header.after)
 
 
 def is_block_header(raw: bytes | memoryview) -> bool:

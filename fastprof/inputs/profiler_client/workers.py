@@ -171,7 +171,7 @@ class GrpcCall:
             raise ProtocolError("the connection was closed")
         self._received += len(data)
         if self._received > 2 * self._message.received + _MOST_BESIDE:
-            raise ProtocolError(f"{self._received:,} bytes came, most of them beside the answer")
+            raise ProtocolError(f"{self._received:,} bytes came, most of them outside the answer")
         try:
             self._unread += data
             while frame := self._frame():
@@ -253,7 +253,7 @@ class _Message:
         if self._body is None and len(self._prefix) == _PREFIX:
             compressed, length = struct.unpack(">BI", self._prefix)
             if compressed:
-                raise ProtocolError("an answer that is compressed, which was not requested")
+                raise ProtocolError("a compressed answer, which was not requested")
             if length > self._most:
                 raise ProtocolError(f"an answer of {length:,} bytes, above the limit of {self._most:,}")
             self._body = _allocate_memory(length)

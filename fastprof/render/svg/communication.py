@@ -22,7 +22,7 @@ MOST_STEPS: Final = 40
 MOST_OPERATIONS: Final = 16
 MOST_HOSTS: Final = 10
 
-_TITLE: Final = "Communication: what is exposed"
+_TITLE: Final = "Exposed communication"
 _ROW, _BAR_HEIGHT = 22, 14
 _BAR, _BAR_END, _VALUE_END = 300, 830, WIDTH - 24
 _PARTS: Final = (
@@ -48,7 +48,7 @@ def draw(report: AnalysisReport) -> str:
     y = _draw_bars(drawing, "Devices, over the capture", devices, MOST_DEVICES, y, several=several)
     steps = _find_slowest(report.tables["steps"])
     if steps.num_rows:
-        y = _draw_bars(drawing, "Steps, each on the device that took longest", steps, MOST_STEPS, y, several=several)
+        y = _draw_bars(drawing, "Steps, each on its slowest device", steps, MOST_STEPS, y, several=several)
     y = _draw_operations(drawing, report.tables["operations"], y)
     return drawing.document(_draw_hosts(drawing, report.tables["blame"], y + 8) + 8, _TITLE)
 
@@ -123,7 +123,7 @@ def _draw_operations(drawing: SvgDrawing, table: pa.Table, y: float) -> float:
         hint = f"{row['name']}\n{row['kind']}, {row['occurrences']:,} times\n{row['text'] or ''}".strip()
         parts = ((row["exposed_ps"], colours[row["scope"]]), (row["hidden_ps"], _HIDDEN))
         bars.append(_PairedBar(row["name"], hint, parts))
-    return _draw_paired_bars(drawing, "Operations, the most exposed first", bars, table.num_rows, y)
+    return _draw_paired_bars(drawing, "Operations, most exposed time first", bars, table.num_rows, y)
 
 
 def _draw_hosts(drawing: SvgDrawing, table: pa.Table, y: float) -> float:
@@ -133,7 +133,7 @@ def _draw_hosts(drawing: SvgDrawing, table: pa.Table, y: float) -> float:
         excess, waited = format_time(row["excess_ps"]), format_time(row["waited_ps"])
         hint = f"{row['host']}\nexcess on the critical path: {excess}\nwaited for others: {waited}"
         bars.append(_PairedBar(row["host"], hint, ((row["excess_ps"], COLOURS[0]), (row["waited_ps"], "track"))))
-    title = "Hosts, the one that delays others most first: excess on the critical path, then waiting"
+    title = "Hosts, longest delay of others first: excess on the critical path, then waiting"
     return _draw_paired_bars(drawing, title, bars, table.num_rows, y)
 
 

@@ -32,7 +32,7 @@ _NAME_END, _BAR_END, _SIZE_END = 330, 640, 730
 _ROW = 21
 _FIGURES: Final = (
     ("peak_bytes", "at the peak"),
-    ("padding_bytes", "of it padding"),
+    ("padding_bytes", "padding of it"),
     ("whole_run_bytes", "alive throughout"),
     ("allocated_bytes", "allocated"),
 )
@@ -54,7 +54,9 @@ def draw(report: AnalysisReport) -> str:
     colours = _choose_colours(rows)
     traced = [] if shown.memory.unknown else shown.space.traced
     if not traced or (len(traced) == 1 and not len(traced[0][1].events)):
-        drawing.text(LEFT, y + 8, "The program records no heap in this memory: there is no course to draw.", "quiet")
+        drawing.text(
+            LEFT, y + 8, "The program records no heap in this memory space, so there is nothing to draw.", "quiet"
+        )
         y += 30
     for allocation, heap in traced[:MOST_HEAPS]:
         if len(heap.events):
@@ -98,10 +100,10 @@ def _draw_heap(
     """Draw how much is in use, and below it where the buffers lie. Return where that ends."""
     drawing.rule(y - 8)
     throughout = shown.space.whole_run_bytes if alone else 0
-    drawing.text(LEFT, y + 14, "In use on the way through the program", "strong")
+    drawing.text(LEFT, y + 14, "Memory in use over the program", "strong")
     y = _draw_use(drawing, heap, throughout, y + 26)
     size = int(shown.memory.buffers.allocations["size"][allocation])
-    text = f"Where temporaries lie, in {format_size(size)}, and how long they live"
+    text = f"Placement of temporaries in {format_size(size)}, and their lifetimes"
     drawing.text(LEFT, y + 14, text, "strong")
     return _draw_map(drawing, shown, allocation, heap, colours, y + 26)
 
@@ -175,7 +177,7 @@ def _draw_map(
         _draw_block(drawing, shown.memory, row, box, colour, hint)
     y = _draw_axes(drawing, heap, height, y, bottom)
     if len(rows) > len(drawn):
-        text = f"{len(rows) - len(drawn):,} of {len(rows):,} buffers are too small or too short to be seen"
+        text = f"{len(rows) - len(drawn):,} of {len(rows):,} buffers are too small or too short to be visible"
         drawing.text(_PLOT, y + 4, text, "small quiet")
         y += 18
     return y + 14

@@ -123,5 +123,5 @@ def _draw_legend(drawing: SvgDrawing, colours: dict[str, str], y: float) -> floa
         x += 18 + 7 * len(label) + 18
     drawing.rect(LEFT, y + 32, 40, 12, "rest", round_by=2)
     drawing.rect(LEFT + 1, y + 41, 26, 2, _NEEDED)
-    drawing.text(LEFT + 48, y + 42, "part of an op's time that it would take at the peak of the device", "small quiet")
+    drawing.text(LEFT + 48, y + 42, "time of an op at the device peak", "small quiet")
     return y + 58

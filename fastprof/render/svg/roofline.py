@@ -76,7 +76,7 @@ def _list_dots(ops: pa.Table) -> list[Row]:
 def _explain_absence(report: AnalysisReport) -> str:
     if not report.tables["ops"].num_rows:
         return report.notices[0].text if report.notices else "There are no ops."
-    return "No op of this capture has both its flops and its bytes recorded: there is nothing beneath the roofline."
+    return "No op of this capture has both its flops and its bytes recorded: no op can be drawn."
 
 
 def _make_axes(dots: list[Row], peaks: dict[str, float]) -> tuple[_Axis, _Axis]:
@@ -188,7 +188,7 @@ def _is_free(
 def _make_hint(row: Row) -> str:
     bound = f", bound by {row['bound_by']}" if row["bound_by"] else ""
     known = row["roofline_percent"] is not None
-    used = f"{row['roofline_percent']:.1f} % of the roofline{bound}" if known else "how near the roofline is not known"
+    used = f"{row['roofline_percent']:.1f} % of the roofline{bound}" if known else "distance from the roofline unknown"
     return (
         f"{fit_label(row['name'], 600)}\n{fit_label(row['category'], 300)}\n{format_time(row['self_ps'])} self time\n"
         f"{format_measure(row['flops_per_s'], 'flop/s')} at {row['flops_per_hbm_byte']:,.3g} flops per byte "

@@ -1,4 +1,4 @@
-"""Input pipelines as a drawing: the iterators from the program down to the sources, what part of the time of the calls
+"""Input pipelines as a drawing: the iterators from the program down to the sources, what share of call time
 each has, how the slowest call went, and what would make batches faster."""
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _draw_tree(
     rows: list[Row] = iterators.take(shown).to_pylist()
     colours = _choose_colours(rows)
     level = _find_levels(parent)
-    for x, text in ((LEFT, "iterator"), (_BAR, "part of the time of the calls"), (_NOTES, "set up")):
+    for x, text in ((LEFT, "iterator"), (_BAR, "share of call time"), (_NOTES, "set up")):
         drawing.text(x, y - 8, text, "small quiet")
     for x, text in ((_TIME_END, "per call"), (_SHARE_END, "share")):
         drawing.text(x, y - 8, text, "small quiet", end=True)
@@ -207,7 +207,7 @@ def _draw_critical_path(
     shown = [*((names[id], colours[id]) for id in coloured), ("others", "rest")]
     start, duration = (np.asarray(path[name]) for name in ("start_ps", "duration_ps"))
     begin, end = int(start[0]), int(start[-1] + duration[-1])
-    drawing.text(LEFT, y + 18, f"The slowest call, {format_time(end - begin)}, and what it waited for", "strong")
+    drawing.text(LEFT, y + 18, f"The slowest call, {format_time(end - begin)}, and its waits", "strong")
     y += 30
     width = _RIGHT - LEFT
     for first, last, code in _split_path(start - begin, duration, codes[ids.indices.to_numpy()], end - begin):
@@ -256,7 +256,7 @@ def _draw_changes(drawing: SvgDrawing, table: pa.Table, cores: int | None, y: fl
     if not changes:
         return y
     on = "with a core for each thread" if cores is None else f"on {cores:,} core{'s' * (cores != 1)}"
-    drawing.text(LEFT, y + 18, f"A batch takes now, and would take {on}", "strong")
+    drawing.text(LEFT, y + 18, f"Time of a batch now, and after a change {on}", "strong")
     y += 32
     now = max(changes[0]["now_ps"], 1)
     bars = [
@@ -272,7 +272,7 @@ def _draw_changes(drawing: SvgDrawing, table: pa.Table, cores: int | None, y: fl
         if label != "now" and then:
             drawing.text(_SHARE_END, y + 12, f"{now / then:,.2f} ×", end=True)
         if least < then:
-            drawing.text(_NOTES, y + 12, f"if threads compute; {format_duration(least)} if they wait", "small quiet")
+            drawing.text(_NOTES, y + 12, f"if CPU-bound; {format_duration(least)} if I/O-bound", "small quiet")
         y += 21
     return y + 6
 
@@ -281,7 +281,7 @@ def _draw_legend(drawing: SvgDrawing, y: float) -> float:
     drawing.rule(y - 10)
     drawing.rect(LEFT + 3, y + 5, 20, 12, "box", round_by=3)
     drawing.rect(LEFT, y + 2, 20, 12, "box", round_by=3)
-    drawing.text(LEFT + 30, y + 13, "runs ahead on threads of its own", "small quiet")
+    drawing.text(LEFT + 30, y + 13, "runs ahead on its own threads", "small quiet")
     drawing.rect(LEFT + 230, y + 2, 20, 12, "marked", round_by=3)
     drawing.text(LEFT + 258, y + 13, "waited for most", "small quiet")
     drawing.rect(LEFT + 370, y + 3, 20, 10, COLOURS[0], round_by=2)

@@ -329,5 +329,5 @@ class App {
 function sentenceOf(error) {
   if (error?.name === "SourceError" || error?.name === "Error") return error.message;
   console.error(error);
-  return `This page has a fault: ${error?.message ?? error}`;
+  return `Error on this page: ${error?.message ?? error}`;
 }

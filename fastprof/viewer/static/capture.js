@@ -64,8 +64,8 @@ export class CapturePanel {
       picker({ label: "Duration", options: DURATIONS, value: chosen.duration_ms, onchange: choose("duration_ms") }),
       picker({ label: "Host tracer", options: HOST_LEVELS, value: chosen.host_level, onchange: choose("host_level") }),
       toggle({ label: "Device tracer", value: true, onchange: level("device_level") }),
-      toggle({ label: "Python tracer", value: false, title: "Slows the program, and writes tens of megabytes a second",
-        onchange: level("python_level") }),
+      toggle({ label: "Python tracer", value: false,
+        title: "Slows the program, and writes tens of megabytes per second", onchange: level("python_level") }),
       picker({ label: "How often", options: INTERVALS, value: chosen.every_ms, onchange: (every) => {
         chosen.every_ms = every;
         kept.hidden = every === ONCE;

@@ -100,11 +100,11 @@ export function failure(message, words, onclick) {
   return h("div.failed", { role: "alert" }, h("p", message), h("button.button", { onclick }, words));
 }
 
-export const NO_OPS = "No op ran on a device during the capture.";
+export const NO_OPS = "No ops ran on devices during the capture.";
 
 /** What a saved report lacks, and where it is. */
 export function notSaved(what) {
-  return `A saved report holds no ${what}. Open the session with fastprof serve to see them.`;
+  return `A saved report has no ${what}. Open the session with fastprof serve to see them.`;
 }
 
 /** A notice with the name of the page's control for a flag; without its advice if the page has no such control. */
@@ -127,7 +127,7 @@ function stepsFromModules({ analysis, saved, push }) {
 
 /** Unknown figures with their reasons, as a line that opens. */
 function unknownFigures(unknown) {
-  const count = unknown.length === 1 ? "1 figure is not known" : `${unknown.length} figures are not known`;
+  const count = unknown.length === 1 ? "1 unknown figure" : `${unknown.length} unknown figures`;
   return h("details.unknown-figures", h("summary", count), unknownList(unknown));
 }
 

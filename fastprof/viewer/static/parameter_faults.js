@@ -2,10 +2,10 @@
 
 import { parsed } from "./units.js";
 
-const FORMS = "write A:B, A:, :B, A or NAME=A:B; B is left out, so 3:5 is 3 and 4";
+const FORMS = "write A:B, A:, :B, A or NAME=A:B; B is excluded, so 3:5 is 3 and 4";
 const UNITS = {
-  time: ["ps", "a time, as 1.5ms"],
-  bytes: ["bytes", "a size, as 2GiB"],
+  time: ["ps", "a time, such as 1.5ms"],
+  bytes: ["bytes", "a size, such as 2GiB"],
 };
 
 /** A sentence on what is wrong with a value of a parameter of an analysis; null: nothing found here. */
@@ -14,7 +14,7 @@ export function fault({ name, type, choices, min }, value) {
   if (type === "steps") return ofSteps(value);
   if (choices) return choices.includes(value) ? null : sentence(`one of ${choices.join(", ")}`);
   if (type === "int" || type === "float") {
-    const wanted = type === "int" ? "a whole number" : "a number";
+    const wanted = type === "int" ? "an integer" : "a number";
     const found = value.trim() === "" ? NaN : Number(value);
     if (!Number.isFinite(found) || (type === "int" && !Number.isInteger(found))) return sentence(wanted);
     return typeof min === "number" && found < min ? sentence(`${wanted} from ${min} on`) : null;
@@ -43,5 +43,5 @@ function ofSteps(value) {
   if (!found || !(found[1] || found[3]) || (!found[2] && found[1] && found[3]))
     return `${quoted} is not a range of steps: ${FORMS}.`;
   const empty = found[2] && found[1] && found[3] && Number(found[3]) <= Number(found[1]);
-  return empty ? `${quoted} holds no step: the second number is left out, as in 3:5.` : null;
+  return empty ? `${quoted} contains no step: the second number is excluded, as in 3:5.` : null;
 }

@@ -37,7 +37,7 @@ export class Table {
     this.length = document.length ?? rows?.length ?? 0;
     this.of = document.of ?? this.length;
     this.columns = columns.map(({ name, type, unit, description, reason }) => ({ name, type, unit,
-      description: reason ? `${description} · Not known: ${reason}` : description })
+      description: reason ? `${description} · Unknown: ${reason}` : description })
     );
     this.decoded = new Map();
     this.stored = new Map();

@@ -17,8 +17,7 @@ const STEPS = {
   type: "steps",
   default: null,
   choices: null,
-  help:
-    "only what belongs to the steps from A up to B, B left out: 3:5, 3:, :5; 3 is one step; train=3:5: called train",
+  help: "only the steps from A to B (exclusive): 3:5, 3:, :5; 3 is one step; train=3:5: called train",
 };
 
 /**

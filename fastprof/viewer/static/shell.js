@@ -32,8 +32,7 @@ const EXTRA = {
   timeline: { title: "Trace viewer", summary: "" },
   trends: { title: "Trends", summary: "The runs of the log directory: step time, idle devices, findings, memory." },
   tfprof: { title: "tfprof",
-    summary:
-      "Nodes and ops by name scope, by input, by op and by line of code: time, memory, operations, parameters." },
+    summary: "Nodes and ops by name scope, input, op and line of code: time, memory, operations, parameters." },
   hlo: { title: "HLO text", summary: "Compiled programs, as the compiler prints them." },
 };
 /** Pages that are not listed for runs that have nothing for them. */

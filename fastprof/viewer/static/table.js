@@ -66,7 +66,7 @@ class TableView {
     if (!csv && !command) return h("button.button", shown, "CSV");
     const all = { href: csv, download: "", title: "All rows and columns, as stored" };
     return dropdown("CSV",
-      h("div.menu-body.menu-small", h("button.menu-item", shown, "What is shown"),
+      h("div.menu-body.menu-small", h("button.menu-item", shown, "Shown rows"),
         csv ? h("a.menu-item", all, "All rows and columns") : null,
         command ? copyButton(command, { label: "Copy the command", title: command, kind: "menu-item" }) : null));
   }

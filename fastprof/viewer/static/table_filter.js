@@ -11,7 +11,7 @@ export class FilterBar {
     Object.assign(this, { data, columns, changed: paused(changed, PAUSE_MS), boxes: new Map() });
     this.all = h("input.filter.filter-all", { type: "search", placeholder: "Filter rows", value: filter,
       "aria-label": `Filter rows${caption ? ` of ${caption}` : ""}`,
-      title: "Rows that hold all of these words, in any column shown", oninput: () => this.changed() });
+      title: "Rows that contain all of these words, in any shown column", oninput: () => this.changed() });
     this.more = h("select.filter-more", { "aria-label": "Filter by a column", onchange: () => this.choose() });
     this.own = h("span.filter-own");
     this.root = h("span.filters", this.all, this.own, this.more);
@@ -60,7 +60,7 @@ export class FilterBar {
       : h("input.filter", { ...shared, type: "search", placeholder: number ? `${title} > …` : title,
         title: number
           ? `${title}: a number, or one after <, <=, > or >=, with a unit where it has one`
-          : `${title}: rows that hold this`, oninput: () => this.changed() });
+          : `${title}: rows that contain this`, oninput: () => this.changed() });
     this.boxes.set(name, box);
     this.own.append(box);
     return box;

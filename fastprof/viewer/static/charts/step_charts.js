@@ -40,7 +40,7 @@ export function inputWaits(element, steps) {
   ];
   const mean = { name: "Mean of cores", values: steps.column("input_share"), colour: CATEGORY.input };
   lines(element, { x: steps.column("step"), series: [mean, ...(steps.isRecorded("least_input_share") ? ranges : [])],
-    unit: "share", xTitle: "Step", label: "Share of step time that waits for input" });
+    unit: "share", xTitle: "Step", label: "Share of step time waiting for input" });
 }
 
 /** Compute at the bottom, then the rest, the largest first. */

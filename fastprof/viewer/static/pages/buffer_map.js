@@ -11,7 +11,7 @@ const MOST_OUTLINED = 2_000;
 /** `data`: rows of the table lifetimes with start, end and timeline_bytes; `points`: of the program; `peak`: its point. */
 export class BufferMap extends CanvasChart {
   constructor(element, data, { points, peak, colour, onselect }) {
-    super(element, "buffer-map", "Where buffers lie, and how long they live");
+    super(element, "buffer-map", "Placement and lifetimes of buffers");
     Object.assign(this, { data, peak, colour, onselect, marked: null, at: null });
     this.start = Float64Array.from(data.column("start"));
     this.end = Float64Array.from(data.column("end"));

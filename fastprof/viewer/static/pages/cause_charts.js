@@ -15,7 +15,7 @@ export function causeCharts(body, report, nameOf) {
   if (!spent.length) return;
   const [bySteps, all] = [
     panel("Step time by cause", "Device average."),
-    panel("Where the run goes", "Device average, including time between steps."),
+    panel("Run time by cause", "Device average, including time between steps."),
   ];
   columns(body, bySteps, all).classList.add("columns-steps");
   const inSteps = spent.where((row) => spent.value(row, "step") !== null);

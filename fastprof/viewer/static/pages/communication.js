@@ -20,7 +20,7 @@ const PARTS = [
 ];
 const OF_OPERATION = list(`kind, scope, device_count=Devices, occurrences, total_ps=On the way, mean_ps=Mean,
   min_ps=Shortest, max_ps=Longest, hidden_ps=Hidden, exposed_ps=Exposed, wait_ps=Devices stand at it,
-  payload_bytes=Bytes of one, moved_bytes=Bytes of all, algorithm_bytes_per_s=Algorithm bandwidth,
+  payload_bytes=Message size, moved_bytes=Bytes of all, algorithm_bytes_per_s=Algorithm bandwidth,
   bus_bytes_per_s=Bus bandwidth, best_bus_bytes_per_s=Best bus bandwidth, replica_groups, group_size`);
 const ALL = "";
 const MOST_BARS = 300;
@@ -44,7 +44,7 @@ export const show = reportPage(draw, { params: ["steps", "steps_from"], tables: 
   labels: () => ({ exposed_share: "exposed part" }) });
 
 async function draw(body, report, context) {
-  if (!report.tables.devices.length) return sentence(body, "No device recorded anything to show.");
+  if (!report.tables.devices.length) return sentence(body, "No device work to show.");
   divided(body, report, context);
   kinds(body, report, context);
   operations(body, report, context);
@@ -60,10 +60,10 @@ function divided(body, report, context) {
   const names = devices.column("core_name");
   const device = choice(context, "device", [ALL, ...names]);
   const hasSteps = steps.column("step").some((step) => step !== null);
-  const choose = picker({ label: "Steps of", options: [[ALL, "All devices, a bar each"], ...names], value: device,
+  const choose = picker({ label: "Steps of", options: [[ALL, "One bar per device"], ...names], value: device,
     onchange: (to) => context.push({ device: to }) });
   const part = section(body, device ? `Steps of ${device}` : "Devices", {
-    note: "Each moment counts once: as compute, else as exposed communication, else as idle time.",
+    note: "Time counts once: as compute, else as exposed communication, else as idle time.",
     actions: hasSteps ? [choose] : [],
   });
   const data = device ? steps.where((row) => steps.value(row, "core_name") === device) : devices;
@@ -93,8 +93,7 @@ function kinds(body, report, context) {
   const data = report.tables.kinds;
   if (!data.length) return;
   const part = section(body, "By kind", {
-    note:
-      "Hidden communication costs nothing. At each moment, exposed time counts for one kind, so that the kinds add up.",
+    note: "Hidden communication costs nothing. Exposed time counts for one kind at a time, so the kinds add up.",
   });
   const boxes = [panel("Hidden and exposed"), panel("Kinds")];
   columns(part, ...boxes);
@@ -113,7 +112,7 @@ function kinds(body, report, context) {
 function operations(body, report, context) {
   const data = report.tables.operations;
   if (!data.length) return;
-  const details = detailsPanel("Choose an operation to see how fast its bytes move, and among whom.");
+  const details = detailsPanel("Choose an operation to see its bandwidth and its devices.");
   const part = section(body, "Operations", { note: "The most exposed first." });
   const left = besideDetails(part, details);
   const describe = (row) => operation(details, data, row, context);
@@ -146,7 +145,7 @@ function bandwidth(element, data, onclick) {
     row.payload_bytes > 0 && row.bus_bytes_per_s > 0
   );
   if (rows.length < 2) return;
-  element.append(h("h3.subtitle", "Bus bandwidth by size of the message"));
+  element.append(h("h3.subtitle", "Bus bandwidth by message size"));
   const most = Math.max(...rows.map((row) => row.total_ps));
   scatter(element, {
     points: rows.slice(0, 1_000).map((row) => ({
@@ -162,7 +161,7 @@ function bandwidth(element, data, onclick) {
       ].join("\n"),
       key: row.key,
     })),
-    x: { log: true, title: "Bytes of one", ticks: SIZES, text: (value) => text(value, "bytes") },
+    x: { log: true, title: "Message size", ticks: SIZES, text: (value) => text(value, "bytes") },
     y: { log: true, title: "Bus bandwidth", ticks: RATES, text: (value) => text(value, "bytes/s") },
     label: "Bus bandwidth by size",
     height: 320,
@@ -176,14 +175,14 @@ function meetings(body, report, context) {
   const { meetings: data, stragglers } = report.tables;
   if (!data.length) return;
   const part = section(body, "Who is late", {
-    note:
-      "The events of one collective on several devices belong together. A device waits for the last one as long as its event exceeds the shortest.",
+    note: "The events of one collective on several devices belong together. The wait of a device is the excess of its "
+      + "event over the shortest event.",
   });
   if (stragglers.length > 1 && stragglers.length <= MOST_BARS) {
     stacked(part, { x: stragglers.column("core_name"), series: [
-      { name: "Others waited for it", values: stragglers.column("caused_ps"), colour: "#d9534f" },
-      { name: "It waited for others", values: stragglers.column("waited_ps"), colour: "#7fa6e8" },
-    ], unit: "ps", label: "Waiting in collectives by device", height: 260 });
+      { name: "Wait of other devices for it", values: stragglers.column("caused_ps"), colour: "#d9534f" },
+      { name: "Its wait for other devices", values: stragglers.column("waited_ps"), colour: "#7fa6e8" },
+    ], unit: "ps", label: "Wait time in collectives by device", height: 260 });
   }
   reportTable(context, part, "stragglers", stragglers);
   tableSection(context, body, "meetings", data, { filters: ["kind", "last_device"] });

@@ -121,7 +121,7 @@ export function opLinks(context, { program, program_id: id, name }, except = "")
   return linkRow(
     module
       && link("HLO text", context.href("hlo", { module, instruction: name }),
-        "The instruction in its program, and what is around it"),
+        "The instruction and its neighbours in the program"),
     link("Timeline", context.href("timeline", { q: name }), "Its events"),
     except !== "hlo_stats" && context.lists("hlo_stats") && link("HLO stats", context.href("hlo_stats", { op: name })),
     except !== "roofline" && link("Roofline", context.href("roofline", { op: name })),

@@ -29,7 +29,7 @@ export function examinedCauses(body, report, page) {
   const names = judged.map((row) => rest.value(row, "label"));
   const unjudged = rest.length - judged.length;
   const words = [
-    `${number(judged.length)} other ${judged.length === 1 ? "cause" : "causes"} examined: little or no time lost`,
+    `${number(judged.length)} other ${judged.length === 1 ? "cause" : "causes"} checked: little or no time lost`,
     unjudged ? `${number(unjudged)} cannot be judged from this capture` : "",
   ].filter(Boolean).join("; ");
   const box = h("details.examined", h("summary", { title: names.join(", ") }, words));

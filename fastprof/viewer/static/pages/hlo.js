@@ -13,7 +13,7 @@ import { HloLines } from "./hlo_lines.js";
 
 const FORMS = [
   ["short-txt", "Short", "Names without %, constants of at most ten elements"],
-  ["long-txt", "Long", "With signatures, constants and what runs before what"],
+  ["long-txt", "Long", "With signatures, constants and control dependencies"],
 ];
 const COLUMNS = [
   { name: "module", type: "string", width: 320 },
@@ -78,7 +78,7 @@ class HloPage {
         push({ module: to, instruction: null }) }),
       tabs({ label: "Form", options: FORMS, value: form, onchange: (to) =>
         push({ form: to === "short-txt" ? null : to }) }),
-      toggle({ label: "Metadata", value: metadata, title: "Where each instruction comes from", onchange: (to) =>
+      toggle({ label: "Metadata", value: metadata, title: "Origin of each instruction", onchange: (to) =>
         push({ metadata: to ? "yes" : null }) }),
       field({ label: "Instruction or computation", value: instruction ?? "", placeholder: "fusion.3", size: 26,
         onchange: (to) => push({ instruction: to.trim() || null }) }),
@@ -116,7 +116,7 @@ class HloPage {
     this.textBody.replaceChildren();
     if (first.others.length) {
       sentence(this.textBody,
-        `The program of ${first.host}; another of ${first.others.slice(0, 8).join(", ")} has its id.`);
+        `The program of ${first.host}; a different program of ${first.others.slice(0, 8).join(", ")} has its id.`);
     }
     this.lines = new HloLines(this.textBody, first, { more: (from, count) => this.ask({ first: from, lines: count }),
       onname: (name) => this.context.push({ instruction: name }) });

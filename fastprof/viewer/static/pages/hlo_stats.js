@@ -49,14 +49,14 @@ function charts(body, report, context) {
     draw(withIdle);
   };
   const value = context.params.get("idle") === "yes";
-  const part = section(body, "Where time goes", {
+  const part = section(body, "Time by op", {
     actions: [toggle({ label: "Idle time", value, onchange: choose })],
   });
   columns(part, byCategory, byOp, ...remade(report), ...groupPanel(report));
   draw(value);
-  const rate = panel("FLOP/s of the longest instructions", "Of those whose operations are recorded.");
+  const rate = panel("FLOP/s of the longest instructions", "Only instructions with recorded operations.");
   part.append(rate);
-  if (!rateBars(rate.body, data, data.select())) sentence(rate.body, "No instruction has its operations recorded.");
+  if (!rateBars(rate.body, data, data.select())) sentence(rate.body, "No instruction has recorded operations.");
 }
 
 /** Panels of the time of what is computed again or outside of compilation, if there is any. */
@@ -66,15 +66,15 @@ function remade(report) {
   if (report.value("rematerialized_share") > 0) {
     const again = categories.rows().map((row) => ({ name: row.category, value: row.rematerialized_ps }));
     boxes.push(
-      ringPanel("Computed again to save memory",
+      ringPanel("Recomputed to save memory (rematerialization)",
         truths(rematerialization, "is_rematerialized", "Computed again", "All else")),
-      ringPanel("Computed again, by category", again),
+      ringPanel("Recomputation by category", again),
     );
   }
   if (report.value("outside_compilation_share") > 0) {
     const parts = truths(outside, "is_outside_compilation", "Outside compilation", "Compiled");
     boxes.push(ringPanel("Outside compilation", parts, {
-      note: "Ops that XLA did not compile: they serve code that runs on the host.",
+      note: "Ops for outside compilation: code that XLA did not compile and that runs on the host.",
     }));
   }
   return boxes;
@@ -116,7 +116,7 @@ function ops(body, report, context) {
   const category = context.params.get("category");
   const name = context.params.get("op");
   const details = detailsPanel(
-    "Choose an instruction to see its HLO, where it comes from, and how its arrays lie in memory.",
+    "Choose an instruction to see its HLO, its origin, and the memory layout of its arrays.",
   );
   const part = section(body, category ? `Instructions: ${category}` : "Instructions", {
     actions: category
@@ -178,7 +178,7 @@ function others(body, report, context) {
   tableSection(context, body, "padding", report.tables.padding);
   tableSection(context, body, "replica_groups", report.tables.replica_groups);
   tableSection(context, body, "sparse_core_ops", report.tables.sparse_core_ops, {
-    title: "What SparseCores ran for ops",
+    title: "SparseCore work for ops",
   });
   if (programs.length > 1) tableSection(context, body, "programs", report.tables.programs);
   if (attribution.length > 1) tableSection(context, body, "attribution", report.tables.attribution);

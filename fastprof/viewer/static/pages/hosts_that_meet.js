@@ -29,7 +29,8 @@ export function worstLinks(body, report, context) {
   if (!links.length) return;
   const part = section(body, "Links between devices", {
     note:
-      "The slowest first. Time includes waiting for the other device; the fastest operation waited least. The way between two devices is not recorded.",
+      "The slowest first. Time includes waiting for the other device; the fastest operation waited least. The route "
+      + "between two devices is not recorded.",
   });
   reportTable(context, part, "links", links, { filters: ["kind"], rows: MOST_LINKS });
 }
@@ -50,8 +51,8 @@ export async function worstHostsOf(body, context) {
 function worstHosts(body, report, context) {
   const { blame } = report.tables;
   const part = section(body, "Who delays the others", {
-    note:
-      "Along the critical path, which at each collective goes to the host that came last: work of a host beyond the median of the others is its excess.",
+    note: "The critical path continues at each collective with the host that arrived last. The excess of a host is its "
+      + "work on the path beyond the median of the others.",
   });
   const { straggler_host: straggler } = report.scalars;
   sentence(part, straggler.value === null ? `${capital(straggler.reason)}.` : `${straggler.value} delays the others.`);
@@ -59,7 +60,7 @@ function worstHosts(body, report, context) {
   if (worst.length < blame.length) sentence(part, `The first ${MOST_HOSTS} of ${number(blame.length)} hosts.`);
   stacked(part, { x: worst.column("host"), series: [
     { name: "Excess on the critical path", values: worst.column("excess_ps"), colour: "#d9534f" },
-    { name: "It waited for others", values: worst.column("waited_ps"), colour: "#7fa6e8" },
+    { name: "Its wait for other devices", values: worst.column("waited_ps"), colour: "#7fa6e8" },
   ], unit: "ps", label: "Excess and waiting by host", height: 260 });
   reportTable(context, part, "blame", blame, { rows: MOST_HOSTS });
 }

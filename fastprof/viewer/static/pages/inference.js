@@ -19,7 +19,7 @@ const MOST_DOTS = 5_000;
 function draw(body, report, context) {
   const { models } = report.tables;
   if (!models.length) {
-    sentence(body, "No requests of a model server are in the capture.");
+    sentence(body, "The capture has no model server requests.");
     return;
   }
   tableSection(context, body, "models", models, { rows: 8 });
@@ -58,8 +58,8 @@ class ModelPage {
   latency() {
     const breakdown = this.of("breakdown");
     if (!breakdown.length) return;
-    const box = panel("What latency is made of, by percentile",
-      "Each part has its own percentiles: the parts of one percentile need not be of one request.");
+    const box = panel("Parts of latency, by percentile",
+      "Each part has its own percentiles, so the parts of one percentile may belong to different requests.");
     section(this.body, "Latency by part").append(box);
     const parts = [...breakdown.groupBy("part")];
     const series = parts.map(([part, rows], at) => ({ name: label(part), colour: PARTS[at % PARTS.length],

@@ -20,12 +20,12 @@ function device(body, report, context) {
   const { steps, step_breakdown: breakdown, breakdown: means } = report.tables;
   const part = section(body, "Device side: step time");
   if (!steps.length) {
-    sentence(part, "The capture has no steps, so step time is not known.");
+    sentence(part, "The capture has no steps, so step time is unknown.");
     return;
   }
   const [time, shares, waits] = [
     panel("Step time by category"),
-    panel("Where a mean step goes"),
+    panel("Mean step time by category"),
     panel("Waiting for input, in percent of step time", "Over the cores of each step."),
   ];
   columns(part, time, shares).classList.add("columns-steps");
@@ -42,11 +42,11 @@ function host(body, report, context) {
   const { input_time: causes, input_ops: ops } = report.tables;
   const part = section(body, "Host side: time for input");
   if (!ops.length && !causes.sum("time_ps")) {
-    sentence(part, "No input ops of the host are in the capture.");
+    sentence(part, "The capture has no host input ops.");
     return;
   }
   const [chart, advice] = [
-    panel("What input processing spends time on"),
+    panel("Input time by kind of work"),
     panel("What to do about it"),
   ];
   columns(part, chart, advice);

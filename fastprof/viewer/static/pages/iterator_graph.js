@@ -23,7 +23,7 @@ export function drawIterators(element, nodes, onselect) {
   drawing.append(...boxes.values());
   element.append(drawing);
   if (shown.length < nodes.length)
-    element.append(h("p.sentence", `The ${MOST} iterators that calls wait for most, of ${number(nodes.length)}.`));
+    element.append(h("p.sentence", `The ${MOST} iterators with the most critical time, of ${number(nodes.length)}.`));
   return boxes;
 }
 

@@ -14,7 +14,7 @@ const COLUMNS = list(`name, op_name, occurrences, total_ps, total_share, mean_ps
 
 const TENSOR_CORES = {
   "uses them": "#3fa66b",
-  "could, but does not": "#f0882e",
+  "eligible, not used": "#f0882e",
   "does not": "#6d7a8d",
   "not known": "#a3adbb",
 };
@@ -22,11 +22,12 @@ const TENSOR_CORES = {
 function draw(body, report, context) {
   const { kernels, ops } = report.tables;
   if (!kernels.length) {
-    sentence(body, "No kernel ran on a device during the capture.");
+    sentence(body, "No kernels ran on devices during the capture.");
     return;
   }
   rings(body, kernels, ops);
-  const note = "Kernels of one name, op and launch size are one row; times are summed over all devices and streams.";
+  const note = "One row has all kernels with the same name, op and launch size; times are summed over devices and "
+    + "streams.";
   const part = section(body, "Kernels", { note });
   reportTable(context, part, "kernels", kernels, { columns: shown(kernels, context), bar: "total_share",
     filters: ["name", "op_name"], rows: 20 });
@@ -59,7 +60,7 @@ function cores(kernels) {
   const kind = ({ uses_tensor_cores: uses, could_use_tensor_cores: could }) => {
     if (uses === null) return "not known";
     if (uses) return "uses them";
-    return could ? "could, but does not" : "does not";
+    return could ? "eligible, not used" : "does not";
   };
   return [...Map.groupBy(kernels.rows(), kind)].map(([name, rows]) => ({
     name,

@@ -89,9 +89,10 @@ function cards(body, row, data) {
 function timeline(body, report, of, chosen, context) {
   const box = section(body, "Memory over time", {
     note:
-      "Click to see what happened at that moment and what was alive. Drag to look closer, double-click for all of it.",
+      "Click to see the allocation or free, and the live allocations at that time. Drag to zoom in, double-click to "
+      + "reset.",
   });
-  const details = detailsPanel("Choose a moment to see the allocation or free, and the state of the allocator.");
+  const details = detailsPanel("Choose a time to see the allocation or free, and the state of the allocator.");
   box.append(ask(context));
   return new MemoryTimeline(besideDetails(box, details), { timeline: of("timeline"), steps: of("steps"),
     request: of("request"), peak: chosen.row, context, describe: (row) => describe(details, row, context) });
@@ -99,11 +100,11 @@ function timeline(body, report, of, chosen, context) {
 
 /** What else the server computes: what is alive at a time, and when a request would have fitted. */
 function ask(context) {
-  if (context.saved) return h("p.sentence", notSaved("other moments and sizes of requests"));
+  if (context.saved) return h("p.sentence", notSaved("other times and request sizes"));
   const params = context.params;
   return h("div.parameters",
     field({ label: "Alive at", value: params.get("at") ?? "", placeholder: "20ms",
-      title: "Also list what is alive at this time, from the start of the host's capture, as 1.5s or 20ms",
+      title: "Also list the live allocations at this time, from the start of the host's capture, such as 1.5s or 20ms",
       onchange: (at) => context.push({ at }) }),
     field({ label: "Would this size fit?", value: params.get("request") ?? "", placeholder: "2GiB",
       title: "Also show when an allocation of this size would have fit",
@@ -122,9 +123,12 @@ function describe(details, snapshot, context) {
   const { row, data } = snapshot;
   const address = row.address === null ? null : `0x${BigInt.asUintN(64, BigInt(row.address)).toString(16)}`;
   details.show(`${row.activity === "free" ? "Free" : "Allocation"} at ${text(row.start_ps, "ps")}`,
-    linkRow(context.saved ? null : button("What is alive then", () => context.push({ at: timeText(row.start_ps) })),
-      timelineButton(context, () => ({ host: row.host, start: row.start_ps, end: row.start_ps + 1e6 }))),
-    pairList([...columnPairs(data, row, OF_SNAPSHOT), ["Address", address]]));
+    linkRow(
+      context.saved
+        ? null
+        : button("Live allocations at this time", () => context.push({ at: timeText(row.start_ps) })),
+      timelineButton(context, () => ({ host: row.host, start: row.start_ps, end: row.start_ps + 1e6 })),
+    ), pairList([...columnPairs(data, row, OF_SNAPSHOT), ["Address", address]]));
 }
 
 /** A time as an address has it, exact. */
@@ -140,8 +144,8 @@ function breakdown(body, of, context) {
   tableSection(context, body, "at", at, { title: `Alive at ${context.params.get("at")}`, caption: "Allocations",
     ...ALIVE });
   if (!groups.length && !active.length) return;
-  const part = section(body, "What is alive at the peak", {
-    note: "Rows add up to what is in use then. Wasted is the rest of chunks that are larger than their requests.",
+  const part = section(body, "Live allocations at the peak", {
+    note: "Rows add up to the memory in use. Wasted is the part of chunks beyond the requested sizes.",
   });
   const rows = groups.rows().filter((row) => row.total_bytes > 0).slice(0, MOST_BARS);
   if (rows.length > 1) {
@@ -150,7 +154,7 @@ function breakdown(body, of, context) {
       `${names[at]} (${text(row.share, "share")})`
     ), label: "Memory at the peak by op" });
   }
-  reportTable(context, part, "active_groups", groups, { caption: "Ops of like names together", bar: "share", rows: 8 });
+  reportTable(context, part, "active_groups", groups, { caption: "Similar op names merged", bar: "share", rows: 8 });
   reportTable(context, part, "active", active, { caption: "Each kind of allocation", ...ALIVE });
 }
 
@@ -182,7 +186,7 @@ const MORE = {
 /** The table of all allocations, which may be millions: some of them, on request. */
 function allocations(body, report, context) {
   if (!report.tables.timeline.of) return;
-  const box = section(body, "Every allocation", { note: "From allocation to free, with what became of it." });
+  const box = section(body, "Every allocation", { note: "Each allocation until its free, with its fate." });
   const load = button("Show", async () => {
     load.disabled = true;
     const data = await tablePart(context, "allocations", { rows: MOST_ALLOCATIONS });

@@ -73,7 +73,7 @@ export class MemoryTimeline {
       view.stack.some((value) => value > 0) && { ...stacked, name: "Stack", values: view.stack, colour: STACK },
       { ...stacked, name: "Heap", values: view.heap, colour: HEAP },
       view.least
-      && { ...line, name: "Least of the stretch", values: view.least, colour: "var(--line-strong)", width: 0.8 },
+      && { ...line, name: "Minimum of the interval", values: view.least, colour: "var(--line-strong)", width: 0.8 },
       { ...line, name: "In use", values: view.most, colour: HEAP, width: 1.4 },
       this.peak.peak_ps !== null
       && { kind: "dots", name: "Peak", symbol: "diamond", colour: "#f0882e", x: [this.peak.peak_ps],

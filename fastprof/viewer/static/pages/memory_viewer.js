@@ -46,11 +46,9 @@ class MemoryViewer {
 
   async draw() {
     const { body } = this;
-    if (this.context.saved) sentence(body, notSaved("other programs and memories"));
+    if (this.context.saved) sentence(body, notSaved("other programs and memory spaces"));
     else body.append(this.pickers());
-    this.details = detailsPanel(
-      "Choose a buffer in a chart or table to see what it is, where it comes from, and when it lives.",
-    );
+    this.details = detailsPanel("Choose a buffer in a chart or table to see its shape, origin and lifetime.");
     this.left = besideDetails(body, this.details);
     this.drawHeap();
     await this.drawMap();
@@ -80,7 +78,7 @@ class MemoryViewer {
   drawHeap() {
     const { heap } = this.report.tables;
     const part_ = section(this.left, "Memory over the program", {
-      note: "Points are allocations and frees, in the order in which the program runs.",
+      note: "Points are allocations and frees, in program order.",
     });
     if (!heap.length)
       return sentence(part_, "The program does not record when its temporaries are allocated and freed.");
@@ -111,7 +109,7 @@ class MemoryViewer {
         ? linkRow(link("HLO text", this.context.href("hlo", { module: this.module, instruction: row.instruction })))
         : null, pairList([
         ["In use", text(row.total_bytes, "bytes")],
-        ["Of this heap", text(row.heap_bytes, "bytes")],
+        ["In this heap", text(row.heap_bytes, "bytes")],
         ["Without padding", text(row.unpadded_heap_bytes, "bytes")],
       ]));
   }
@@ -122,9 +120,10 @@ class MemoryViewer {
       lifetimes.value(row, "start") !== null && lifetimes.value(row, "timeline_bytes") !== null
     );
     if (!rows.length) return;
-    const part_ = section(this.left, "Where buffers lie, and how long", {
+    const part_ = section(this.left, "Placement and lifetimes of buffers", {
       note:
-        "Left to right: the program. Bottom to top: addresses of temporaries. Buffers that are alive at the peak are outlined.",
+        "Left to right: the program. Bottom to top: addresses of temporaries. Buffers that are alive at the peak are "
+        + "outlined.",
     });
     this.map = new BufferMap(part_, lifetimes.taken(rows), { points: this.report.value("program_points") ?? 0,
       peak: this.report.value("peak_point"), colour: (name) => colourOf(family(name)),
@@ -134,7 +133,7 @@ class MemoryViewer {
   drawBuffers() {
     const { data } = this;
     if (!data.length) return;
-    const part_ = section(this.left, "What is alive at the peak", {
+    const part_ = section(this.left, "Live allocations at the peak", {
       actions: [legend([...data.groupBy("category").keys()], shade)],
     });
     const padded = data.column("padding_bytes").some((value) => value > 0);
@@ -168,7 +167,7 @@ class MemoryViewer {
     if (!rows.length) return;
     const uses = rows.map((row) => ({ name: row.category, value: row.bytes, colour: CATEGORIES[row.category] }));
     const ops = byOp.rows().map((row) => ({ name: row.op ?? row.category, value: row.bytes, title: row.shape ?? "" }));
-    columns(section(this.body, "What memory is for"), ringPanel("Allocations by use", uses, { unit: "bytes" }),
+    columns(section(this.body, "Memory by use"), ringPanel("Allocations by use", uses, { unit: "bytes" }),
       ringPanel("The peak by op", ops, { unit: "bytes", most: 10 }));
   }
 

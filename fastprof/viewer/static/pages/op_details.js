@@ -38,7 +38,7 @@ async function memoryOf(context, node) {
   const rows = await rowsOf(context, "memory", "node", node);
   return rows.filter((row) => row.memory !== "HBM").map((row) =>
     meter(row.memory, row.peak_percent, rate(row.peak_percent, row.bytes_per_s, "bytes/s"))
-      ?? pairList([[row.memory, text(row.accessed_bytes, "bytes"), "The bandwidth of this memory is not known"]])
+      ?? pairList([[row.memory, text(row.accessed_bytes, "bytes"), "The bandwidth of this memory is unknown"]])
   );
 }
 

@@ -28,9 +28,9 @@ const GROUPS = [
 ];
 const ORDERS = [["time", "Time"], ["lost", "Lost time"]];
 const TREES = [
-  ["tree", "Programs and ops", "What ran, by program, category or name scope"],
-  ["scopes", "Scopes of the model", "By the names that the model's author gave"],
-  ["layers", "Layers", "Scopes that differ only in a number, taken together"],
+  ["tree", "Programs and ops", "Ops by program, category or name scope"],
+  ["scopes", "Scopes of the model", "By the scope names of the model"],
+  ["layers", "Layers", "Scopes that differ only in a number, merged"],
 ];
 
 export const show = reportPage(draw, { params: ["steps"], tables: ["tree", "devices"],
@@ -52,19 +52,19 @@ class OpProfile {
     this.group = context.params.get("group_by") ?? "program";
     this.idle = context.params.get("idle") !== "no";
     this.byLost = context.params.get("order") === "lost";
-    this.details = detailsPanel("Choose a row to see what it is.");
+    this.details = detailsPanel("Choose a row to see its details.");
     this.holder = h("div.tree-holder");
-    const part = section(body, "Where device time goes", {
+    const part = section(body, "Device time by op", {
       note:
-        "Self times of all devices together. Lost time is what an op takes beyond its roofline. Choose a row to see what it reads and writes.",
+        "Self times of all devices together. Lost time is the time of an op beyond its roofline. Choose a row to see "
+        + "its memory traffic.",
     });
     part.append(this.controls());
     if (context.saved) sentence(part, notSaved("other groupings of the tree"));
     this.beside = h("div.with-details.tree-only", this.holder, this.details);
     part.append(this.beside);
     this.flameBody = section(body, "As a flame graph", {
-      note:
-        "The width of a box is its time; a click zooms to it. The line in a box is the share of its time that it would take at the peak of the device.",
+      note: "The width of a box is its time; a click zooms to it. The line in a box marks its time at the device peak.",
     });
   }
 
@@ -77,8 +77,8 @@ class OpProfile {
     const trees = tabs({ label: "Tree", options: TREES, value: this.view, onchange: (view) => this.choose(view) });
     const order = tabs({ label: "Order", options: ORDERS, value: this.byLost ? "lost" : "time",
       onchange: (value) => this.setOrder(value) });
-    const idle = toggle({ label: "Idle time", value: this.idle,
-      title: "Whether shares count the time in which no op ran", onchange: (to) => this.setIdle(to) });
+    const idle = toggle({ label: "Idle time", value: this.idle, title: "Include idle time in shares",
+      onchange: (to) => this.setIdle(to) });
     this.find = field({ label: "Find", value: context.params.get("find") ?? "", placeholder: "name",
       onchange: (words) => this.search(words) });
     this.found = h("span.faint", { role: "status" });
@@ -152,7 +152,7 @@ class OpProfile {
       h("span.tree-text", { title: name }, name), instances > 1 ? h("span.tag", `× ${number(instances)}`) : null,
       kind === "instruction"
         ? h("span.tag", {
-          title: "Part of the fusion's work, by the compiler's cost model",
+          title: "Share of the fusion's work, by the compiler's cost model",
         }, costText(data.value(node, "cost_share")))
         : null, kind === "sparse core op" || kind === "duplicates" ? h("span.tag", kind) : null);
   }

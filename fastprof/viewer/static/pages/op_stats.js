@@ -83,9 +83,7 @@ class OpStats {
     const share = sum(top) / sum(slices);
     if (slices.length > MOST_SLICES && share < LEAST_SHARE) {
       // No op takes much: a ring would be one slice of others.
-      body.append(
-        h("p.section-note", `The ${top.length} ops that take longest have only ${text(share, "share")} of the time.`),
-      );
+      body.append(h("p.section-note", `The ${top.length} longest ops take only ${text(share, "share")} of the time.`));
       bars(body, { names: top.map(({ name }) => name), values: top.map(({ value }) => value), unit: "ps", label: title,
         onclick: (at) => this.filter(top[at]) });
     } else {
@@ -96,14 +94,14 @@ class OpStats {
 
   /** Rates of the ops on devices that take most time, as XProf shows them. */
   drawRates() {
-    const box = panel("FLOP/s of the ops on devices that take most time");
+    const box = panel("FLOP/s of the longest device ops");
     if (rateBars(box.body, this.ops, this.rows("Device", false))) columns(this.body, box);
   }
 
   drawOps() {
     const words = this.context.params.get("search") ?? "";
     this.part = section(this.body, "Framework ops", {
-      note: "Ops of the framework; device ops are summed over devices, host ops over threads.",
+      note: "Framework ops; device ops are summed over devices, host ops over threads.",
     });
     this.drawOpTable(words);
     if (words) this.reveal(this.part);

@@ -46,7 +46,7 @@ async function draw(body, report, context, said) {
   topOps(body, report, context);
   latency(body, report);
   tableSection(context, body, "stragglers", report.tables.stragglers, {
-    note: "Steps of cores that took longer than those of the others.",
+    note: "Steps in which one core took longer than the others.",
     sort: { by: "excess_ps", down: true },
   });
   environment(body, report);
@@ -94,7 +94,7 @@ function verdicts(body, report) {
 
 function verdict({ aspect, verdict: level, percent, statement, look_at: side }) {
   const share = percent === null ? "" : ` · ${text(percent, "%")}`;
-  const where = side ? ` · look at the ${side === "both" ? "host and the device" : side}` : "";
+  const where = side ? ` · examine the ${side === "both" ? "host and the device" : side}` : "";
   return h("li.verdict", h("span", { class: `verdict-level verdict-${level}` }, level),
     h("span", h("b", `${aspect[0].toUpperCase()}${aspect.slice(1)}`), `${share}${where}`,
       statement ? h("div.section-note", statement) : null));

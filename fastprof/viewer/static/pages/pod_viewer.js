@@ -43,7 +43,7 @@ class PodViewer {
     this.parts = PARTS.filter(([name]) => this.data.column(name).some((value) => value > 0));
     this.metric = choice(context, "metric", ["period_ps", ...PARTS.map(([name]) => name)]);
     this.step = Math.max(0, this.steps.indexOf(Number(context.params.get("step") ?? NaN)));
-    this.details = detailsPanel("Choose a core to see what it spent the step on.");
+    this.details = detailsPanel("Choose a core to see its step time by category.");
   }
 
   draw() {
@@ -51,7 +51,7 @@ class PodViewer {
     this.drawStep();
     if (this.steps.length > 1) {
       this.gridBody = section(this.body, "All steps on all cores", {
-        note: "A row is a core, a column a step. A click goes to the step.",
+        note: "A row is a core, a column a step. Click to open the step.",
       });
       this.drawGrid();
     }
@@ -148,7 +148,7 @@ class PodViewer {
     stacked(box, { x: rows.map((row) => data.value(row, "core_name")),
       series: this.parts.map(([name, title]) => ({ name: title, values: rows.map((row) => data.value(row, name)),
         colour: CATEGORY[name.slice(0, -3)] })
-      ), unit: "ps", label: "What each core spent the step on", height: 330,
+      ), unit: "ps", label: "Step time of each core by category", height: 330,
       onclick: (place) => this.describe(data.value(rows[place], "core_name")) });
   }
 
@@ -166,7 +166,7 @@ class PodViewer {
       box);
     stacked(box, { x: rows.map((row) => String(collectives.value(row, "collective_id"))), series: [
       { name: "Shortest event", values: rows.map((row) => fastest[row]), colour: CATEGORY.device_collectives },
-      { name: "Longest beyond it", values: rows.map((row) => slowest[row] - fastest[row]), colour: "#d9534f" },
+      { name: "Longest excess", values: rows.map((row) => slowest[row] - fastest[row]), colour: "#d9534f" },
     ], unit: "ps", xTitle: "Operation", label: "Collectives of the step", height: 260 });
   }
 
@@ -175,7 +175,7 @@ class PodViewer {
     const { data } = this;
     const row = this.rows().find((one) => data.value(one, "core_name") === core);
     if (row === undefined) {
-      this.details.show(core, h("p.sentence", "It took no part in this step."));
+      this.details.show(core, h("p.sentence", "The core took no part in this step."));
       return;
     }
     const known = data.row(row);

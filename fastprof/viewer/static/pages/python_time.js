@@ -12,7 +12,7 @@ import { FlameGraph } from "./flame_graph.js";
 const TIMES = [["thread", "Threads", "Time on threads"], [
   "device",
   "Devices",
-  "Time of kernels, and of ops on other threads, that calls led to",
+  "Time of kernels, and of ops on other threads, that calls launched",
 ]];
 const FUNCTIONS = list(`function, file, line, calls, self_ps, self_share, total_ps, native_ps, waited_ps, device_ps,
   idle_ps`);
@@ -32,8 +32,8 @@ function draw(body, report, context) {
 
 function flames(body, stacks, context) {
   const part = section(body, "As a flame graph", {
-    note:
-      "The width of a box is its time; a click zooms to it. Equal stacks are one, whatever the number of the step. Threads that run no steps and only wait have no width.",
+    note: "The width of a box is its time; a click zooms to it. Equal stacks are merged over steps. Threads that only "
+      + "wait and run no steps have no width.",
   });
   const holder = h("div");
   const drawn = (time) => {

@@ -31,7 +31,7 @@ async function draw(body, report, context) {
   if (!report.tables.ops.length) return sentence(body, NO_OPS);
   new Roofline(body, report, context).draw();
   tableSection(context, body, "lost_time", report.tables.lost_time, {
-    note: "The time of each op beyond what it would take at its roofline, largest first.",
+    note: "Time of each op beyond its roofline, largest first.",
   });
   peaks(body, report);
   return undefined;
@@ -47,12 +47,13 @@ class Roofline {
     this.memory = choice(context, "memory", ["hbm", ...this.memories.map(([name]) => name)]);
     this.feeds = context.params.get("feeds") !== "no";
     const hasFeeds = ops.column("is_feed").some(Boolean);
-    this.details = detailsPanel("Choose a dot or a row to see how near it comes to each peak.");
+    this.details = detailsPanel("Choose a dot or a row to see its share of each peak.");
     this.holder = h("div");
     this.tableHolder = h("div");
     const part = section(body, "Roofline", {
       note:
-        "An op far below the lines can get faster. The area of a dot is self time. Left of the ridge memory is the limit, right of it arithmetic.",
+        "An op far below the lines can get faster. The area of a dot is self time. Left of the ridge, memory is the "
+        + "limit; right of it, arithmetic.",
     });
     part.append(
       h("div.parameters", tabs({ label: "What", options: SCOPES, value: this.scope, onchange: (of) =>
@@ -115,7 +116,7 @@ class Roofline {
     const percent = known.roofline_percent;
     const full = of ? ((await wholeRow(this.context, "ops", known.rank - 1))?.row ?? {}) : {};
     return [
-      meter("Of the roofline", percent,
+      meter("Share of the roofline", percent,
         percent === null ? null : `${text(percent, "%")}, bound by ${known.bound_by ?? "?"}`),
       meter("Arithmetic", known.compute_peak_percent),
       ...MEMORIES.map(([memory, title]) => meter(title, known[`${memory}_peak_percent`])),
@@ -138,7 +139,7 @@ function totalName(data, row) {
 function peaks(body, report) {
   const data = report.tables.device;
   if (!data.length) return;
-  const part = section(body, "Peaks of the device", { note: "Of one core, or of one device without cores." });
+  const part = section(body, "Peaks of the device", { note: "Peaks per core, or per device without cores." });
   const units = data.column("unit");
   table(part, data, { columns: [
     "resource",

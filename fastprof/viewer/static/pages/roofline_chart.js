@@ -25,7 +25,7 @@ export function drawRoofline(element, data, { device, memory, name, group, weigh
   const reached = data.column("roofline_percent");
   const { shown, all, unknown } = dots(across, up, reached, weight);
   if (!all) {
-    sentence(element, "No row has both its arithmetic and its bytes of this memory recorded, so there are no dots.");
+    sentence(element, "No row has both recorded arithmetic and recorded bytes of this memory, so there are no dots.");
     return;
   }
   const places = shown.map((row) => ({ row, x: across[row], y: up[row], group: group(row) ?? UNKNOWN,
@@ -35,26 +35,27 @@ export function drawRoofline(element, data, { device, memory, name, group, weigh
     name(row),
     group(row),
     text(time, "ps"),
-    `${text(y, "flop/s")}, ${number(x)} operations a byte`,
+    `${text(y, "flop/s")}, ${number(x)} operations per byte`,
     reached[row] === null
       ? null
       : `${text(reached[row], "%")} of the roofline, bound by ${data.value(row, "bound_by") ?? "?"}`,
   ];
   plot(element, {
     isDots: true,
-    x: { log: true, title: `Operations a byte of ${RESOURCES[memory]}` },
+    x: { log: true, title: `Operations per byte of ${RESOURCES[memory]}` },
     y: { log: true, title: "FLOP/s", text: (value) => text(value, "flop/s").replace("FLOP/s", "") },
     series: [...roofs(places, device, memory), ...groups(places)],
     describe: (at, series) => describe(series.places[at]),
-  }, { label: "Roofline: operations a second over operations a byte", height: 460, onclick });
+  }, { label: "Roofline: operations per second over operations per byte", height: 460, onclick });
   if (shown.length < all)
-    sentence(element, `The ${number(shown.length)} that take most time are drawn, of ${number(all)}.`);
+    sentence(element, `The ${number(shown.length)} longest are drawn, of ${number(all)}.`);
   if (unknown) {
     const some = unknown === 1
       ? "1 has no dot: it starts or awaits"
       : `${number(unknown)} have no dot: they start or await`;
     sentence(element,
-      `${some} transfers and collectives, or do the work of ops within. Their own time is not that of the work.`);
+      `${some} transfers and collectives, or contain the ops that do the work. Their own time is not the time of the `
+        + `work.`);
   }
 }
 

@@ -50,7 +50,7 @@ function durations(body, steps, cores, numbers) {
   const shown = [...cores].sort((one, other) => time(other) - time(one)).slice(0, MOST_CORES);
   const isCut = cores.length > shown.length;
   const box = panel("Step time by core",
-    isCut ? `The ${shown.length} of ${cores.length} cores whose steps take longest.` : null);
+    isCut ? `The ${shown.length} of ${cores.length} cores with the longest steps.` : null);
   columns(body, box);
   const series = shown.map(({ name, rows }) => {
     const times = new Map(rows.map((row) => [steps.value(row, "step"), steps.value(row, "period_ps")]));
@@ -84,7 +84,7 @@ function kinds(body, steps, breakdown, cores) {
   };
   const several = cores.length > 1;
   const options = cores.map(({ name }, at) => [String(at), name]);
-  const box = panel(several ? "Of one core" : cores[0].name);
+  const box = panel(several ? "One core" : cores[0].name);
   section(body, "Step time by kind", {
     actions: several ? [picker({ label: "Core", options, onchange: choose })] : [],
   }).append(box);

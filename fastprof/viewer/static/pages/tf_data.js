@@ -58,14 +58,14 @@ class Pipelines {
     const rank = Number(this.context.params.get("rank") ?? NaN);
     this.rank = Number.isInteger(rank) && rank >= 0 && rank < this.calls.length ? rank : null;
     this.graphBody = section(body, "The pipeline", {
-      note:
-        "The program is at the top, sources are at the bottom. Critical time is how long calls waited for an iterator itself. Red: the bottleneck. Thick lines: the critical path.",
+      note: "The program is at the top, sources are at the bottom. Critical time is the time that calls waited for an "
+        + "iterator itself. Red: the bottleneck. Thick lines: the critical path.",
     });
     this.graphBody.append(this.pickers());
     this.remarks();
     this.holder = h("div.graph-holder");
     this.details = detailsPanel(
-      "Choose an iterator to see its settings, what its time is made of, and what would make a batch faster.",
+      "Choose an iterator to see its settings, the parts of its time, and changes that would make a batch faster.",
     );
     this.graphBody.append(h("div.with-details", this.holder, this.details));
     await this.drawGraph();
@@ -92,7 +92,7 @@ class Pipelines {
       picker({ label: "Pipeline", options, value: this.pipeline,
         onchange: (pipeline) => push({ pipeline, of: several ? this.host : null }) }), this.rankPicker,
       hasAlike
-        && toggle({ label: "Alike together", value: this.alike, title: "Show iterators of equal inputs as one",
+        && toggle({ label: "Alike together", value: this.alike, title: "Merge iterators of equal inputs",
           onchange: (alike) => this.setAlike(alike) }));
   }
 
@@ -173,7 +173,7 @@ class Pipelines {
     const parts = this.of("self_time").rows().filter((row) => ids.has(row.iterator_id));
     const changes = this.of("what_if").rows().filter((row) => ids.has(row.iterator_id));
     this.details.show(node.count > 1 ? `${node.name} × ${node.count}` : node.name,
-      meter(this.rank === null ? "Of the time of calls" : `Of the call of rank ${this.rank}`, node.part * 100, null,
+      meter(this.rank === null ? "Share of call time" : `Share of call ${this.rank}`, node.part * 100, null,
         heat(1 - node.part)), pairList([
         ...columnPairs(this.iterators, node, OF_ITERATOR),
         ["Keeps the order", node.deterministic === null ? null : text(node.deterministic)],
@@ -211,12 +211,12 @@ class Pipelines {
 
   drawCalls() {
     const data = this.calls;
-    const part_ = section(this.body, "Calls", { note: "In the order of time. A click shows the graph of that call." });
+    const part_ = section(this.body, "Calls", { note: "In the order of time. Click to show the graph of that call." });
     const order = data.select().sort((one, other) => data.value(one, "start_ps") - data.value(other, "start_ps"));
     const drawn = order.length > MOST_CALLS ? slowest(order, data, MOST_CALLS) : order;
     if (drawn.length < order.length) {
       sentence(part_,
-        `The slowest call of each of ${number(drawn.length)} stretches is drawn, of ${number(order.length)} calls.`);
+        `${number(order.length)} calls, downsampled to the slowest of each of ${number(drawn.length)} intervals.`);
     }
     const rows = drawn.map((row) => data.row(row));
     lines(part_, {
@@ -229,7 +229,7 @@ class Pipelines {
       unit: "ps",
       xUnit: "ps",
       xTitle: "Time from the start of the host's capture",
-      label: "How long calls took",
+      label: "Durations of calls",
       height: 230,
       onclick: (place) => this.jump(drawn[place]),
     });
@@ -260,7 +260,7 @@ class Pipelines {
     const part_ = section(this.body, "What if", {
       note: `A batch takes ${
         text(rows[0].now_ps, "ps")
-      } now. Each prediction is for one change, if threads compute; if they wait for something else a batch may take less.`,
+      } now. Each prediction is for one change, if CPU-bound; if I/O-bound, a batch may take less.`,
     });
     bars(part_, {
       names: rows.map((row) => `${row.name}: ${row.change}`),
@@ -275,7 +275,7 @@ class Pipelines {
   waits() {
     const data = this.of("step_waits");
     if (!data.length) return;
-    const part_ = section(this.body, "Time of steps that waits for input");
+    const part_ = section(this.body, "Step time waiting for input");
     const shown = data.where((row) => row < MOST_CALLS);
     if (shown.length < data.length)
       sentence(part_, `The first ${number(shown.length)} of ${number(data.length)} steps.`);

@@ -16,12 +16,12 @@ import { drawStacks } from "./tfprof_stacks.js";
 const ADVICE = "advise";
 const STACKS = "pprof";
 const VIEWS = [
-  ["graph", "Graph", "Below each node those whose outputs it takes"],
-  ["scope", "Scope", "Nodes below the scopes of their names"],
-  ["op", "Op", "Nodes by their op"],
-  ["code", "Code", "The lines of Python that made the nodes"],
-  [STACKS, "Stacks", "The lines of Python as stacks, as pprof shows them"],
-  [ADVICE, "Advice", "What tfprof's advisor says"],
+  ["graph", "Graph", "Each node above its inputs"],
+  ["scope", "Scope", "Nodes by name scope"],
+  ["op", "Op", "Nodes by op"],
+  ["code", "Code", "Python lines that created the nodes"],
+  [STACKS, "Stacks", "Python lines as stacks, as in pprof"],
+  [ADVICE, "Advice", "Report of tfprof's advisor"],
 ];
 const TEXTS = { devices: "Devices", types: "Types", input_shapes: "Shapes of inputs", bound_by: "Bound by",
   source: "Source" };
@@ -116,10 +116,11 @@ class TfprofPage {
   rowControls() {
     const { params } = this.context;
     const filter = field({ label: "Filter", value: params.get("filter") ?? "", placeholder: "part of a name", size: 16,
-      title: "Only rows whose names hold this, and the rows above them",
+      title: "Only rows whose names contain this text, and the rows above them",
       onchange: (to) => this.push({ filter: to.trim(), open: null, flip: null, row: null }) });
     const find = field({ label: "Find", value: params.get("find") ?? "", placeholder: "part of a name", size: 16,
-      title: "Goes from row to row whose name holds this, folded ones too", onchange: (to) => this.search(to.trim()) });
+      title: "Jump between rows whose names contain this text, including folded rows",
+      onchange: (to) => this.search(to.trim()) });
     const folds = this.view === "op" ? [] : [
       button("Open all", () => this.push({ open: UNFOLDED, flip: null })),
       button("Close all", () => this.push({ open: 1, flip: null })),
@@ -147,10 +148,10 @@ class TfprofPage {
     const isTimed = view === "scope" || view === "code"
       || (view === "graph" && options.value("step") !== "-1" && !this.about.capture);
     return dropdown("Save",
-      h("div.menu-body.menu-small", file("csv", "Table as CSV", "All rows that the options show, with all columns"),
+      h("div.menu-body.menu-small", file("csv", "Table as CSV", "All shown rows, with all columns"),
         file("json", "Tables as JSON", "Rows, nodes and options"), file("txt", "Report", "As tfprof prints it"),
         isTimed && file("trace.json", "Trace", "For Perfetto or chrome://tracing"),
-        isStacked && file("pb.gz", "Stacks for pprof", "Of one attribute")));
+        isStacked && file("pb.gz", "Stacks for pprof", "For one attribute")));
   }
 
   /** What files do not depend on. */
@@ -186,7 +187,7 @@ class TfprofPage {
     this.drawn = kind;
     this.hits = 0;
     this.found.textContent = "";
-    this.details = detailsPanel("Choose a row to see what it is.");
+    this.details = detailsPanel("Choose a row to see its details.");
     this.holder = h("div.tree-holder");
     this.said = h("div");
     this.beside = h("div.with-details.tree-only", this.holder, this.details);
@@ -205,7 +206,7 @@ class TfprofPage {
     const hits = matches === null ? "" : `${number(matches)} match, `;
     this.count.textContent = `${hits}${number(lines - 1)} shown of ${all}`;
     if (rows < 2) sentence(this.said, "The options hide every row.");
-    else if (matches === 0) sentence(this.said, "No name holds the text of the filter.");
+    else if (matches === 0) sentence(this.said, "No name contains the filter text.");
   }
 
   /** The sum of each figure with a bar, then the row's own. The sum of a row of ops is that of all rows after it. */

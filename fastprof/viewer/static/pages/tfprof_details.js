@@ -18,7 +18,7 @@ export function rowDetails(found, context, { view, name, whole }) {
   const data = new Table(found.table);
   const own = Object.keys(FIGURES).map((figure) => pair(data, figure, view === "op")).filter(Boolean);
   const lists = LISTS.filter(([column]) => data.has(column)).map(([column, words]) => [words, data.value(0, column)]);
-  const accounted = data.value(0, "is_accounted") ? null : ["Accounted", "only what is below it"];
+  const accounted = data.value(0, "is_accounted") ? null : ["Accounted", "only the rows below it"];
   return [
     found.is_node && links(context, view, name),
     longName(found, whole),
@@ -55,7 +55,7 @@ function longName({ name, letters }, whole) {
 function members(nodes, context) {
   const data = new Table(nodes);
   if (data.of < 2) return null;
-  const note = data.of > data.length ? `, and the ${number(data.length)} that take the most time` : "";
+  const note = data.of > data.length ? `, and the ${number(data.length)} with the most time` : "";
   return h("div", h("h4.tfprof-nodes", `${number(data.of)} nodes${note}`),
     h("ul.tfprof-nodes",
       data.rows().map(({ name, micros }) =>

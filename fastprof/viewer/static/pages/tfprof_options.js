@@ -13,7 +13,7 @@ const ATTRIBUTES = { ...FIGURES, device: "Devices", op_types: "Types", occurrenc
 const GROUPS = [
   ["Depth and amounts", (name) => name === "max_depth" || name.startsWith("min_")],
   [
-    "Types and names: regular expressions with commas between them, which match entire names",
+    "Types and names: regular expressions, separated by commas, that match entire names",
     (name) => name.endsWith("_regexes"),
   ],
   ["Sums", (name) => name === "account_displayed_op_only"],
@@ -26,7 +26,7 @@ const PRESETS = [
 ];
 const TITLES = { max_depth: "Greatest depth", account_type_regexes: "Account types",
   start_name_regexes: "Start at names", trim_name_regexes: "Trim below names", show_name_regexes: "Show names",
-  hide_name_regexes: "Hide names", account_displayed_op_only: "Sum up only what is shown" };
+  hide_name_regexes: "Hide names", account_displayed_op_only: "Sum up only shown rows" };
 const EMPTY = "[]";
 const ALL = "-1";
 const MOST_STEPS = 1_000;
@@ -115,7 +115,7 @@ function stepControl(options, onchange) {
   const value = options.value("step");
   if (about.capture)
     return field({ label: "Step", value: value === ALL ? "" : value, placeholder: "all", size: 6,
-      title: "The number of a step, as the page of steps has it", onchange: (to) => onchange(to.trim() || ALL) });
+      title: "A step number, as on the page of steps", onchange: (to) => onchange(to.trim() || ALL) });
   const steps = [[ALL, "average"], ...about.steps.slice(0, MOST_STEPS)];
   if (!steps.some((one) => one === value || one[0] === value)) steps.push(value);
   return picker({ label: "Step", options: steps, value, onchange,

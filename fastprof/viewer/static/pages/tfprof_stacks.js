@@ -13,10 +13,10 @@ import { words } from "./tfprof_options.js";
 export function drawStacks(body, { figure, unit, total, left_out: left, boxes, lines }) {
   const all = Number(total);
   if (!(all > 0)) {
-    sentence(body, `No line of code that is shown has any of this: ${words(figure)}.`);
+    sentence(body, `No shown line of code has this: ${words(figure)}.`);
     return null;
   }
-  const more = left ? ` ${number(left)} smaller rows are left out.` : "";
+  const more = left ? ` ${number(left)} smaller rows are omitted.` : "";
   const part = section(body, `${words(figure)} by stacks`, {
     note: `The width of a box is its share of ${text(all, unit)}; a click zooms to it.${more}`,
   });
@@ -34,14 +34,11 @@ function drawLines(body, { name, own, total }, all, unit) {
   const [flat, sums] = [own.map(Number), total.map(Number)];
   const data = tableOf("tfprof_lines", [
     { name: "line", values: name },
-    { name: "own", unit, type: "int64", values: flat, description: "Of nodes that the line made" },
+    { name: "own", unit, type: "int64", values: flat, description: "Nodes that the line created" },
     { name: "own_share", unit: "share", type: "double", values: flat.map((one) => one / all) },
-    { name: "total", unit, type: "int64", values: sums, description: "With what the line called" },
+    { name: "total", unit, type: "int64", values: sums, description: "Including called lines" },
     { name: "total_share", unit: "share", type: "double", values: sums.map((one) => one / all) },
   ]);
-  table(
-    section(body, "Lines of code", { note: "The 100 lines that have the most themselves, wherever they are called." }),
-    data,
-    { columns: data.columns.map(({ name: column }) => column), bar: "own_share", rows: 20 },
-  );
+  table(section(body, "Lines of code", { note: "The 100 lines with the largest own values, over all callers." }), data,
+    { columns: data.columns.map(({ name: column }) => column), bar: "own_share", rows: 20 });
 }
