@@ -83,7 +83,7 @@ def load(
         where: Any = os.fspath(path) if run is None and isinstance(path, str | os.PathLike) else None
         if isinstance(where, str) and (other_run := sessions.find_other_run(where, error.path)):
             newest, count, other = other_run
-            error.add_note(f"{newest} is the newest of {count} runs; read another one: run={other!r}")
+            error.add_note(f"{newest} is the newest of {count} runs; read another: run={other!r}")
         raise
 
 

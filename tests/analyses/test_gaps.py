@@ -294,7 +294,7 @@ def test_a_host_that_waits_for_a_silent_device_says_so() -> None:
     assert in_us(rows(report, "by_cause", "cause", "time_ps", "event")) == [
         ("idle", 75, "$api.py:3 block_until_ready"), ("launch", 5, "cudaLaunchKernel"),
     ]  # fmt: skip
-    assert any("waits for its devices" in text for text in notices(report))
+    assert any("waits for devices without records" in text for text in notices(report))
 
 
 def test_a_program_without_devices_has_no_gaps() -> None:

@@ -329,7 +329,7 @@ def test_an_op_that_leaks_on_several_allocators_is_reported_once() -> None:
     report = report_of(threads(marks, events))
     assert rows(report, "growth", "allocator", "growth_bytes") == [("GPU_0_bfc", 40), ("GPU_1_bfc", 40)]
     (notice,) = report.notices
-    assert "The same goes for 1 other allocator. See" in notice.text
+    assert "The same applies to 1 other allocator. See" in notice.text
 
 
 def test_steps_without_allocations_and_frees_have_no_row() -> None:

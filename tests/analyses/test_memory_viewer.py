@@ -220,7 +220,7 @@ def test_else_the_peak_is_not_known_but_its_bounds_are(sizes: list[tuple[int, in
     assert value(report, "peak_bytes") is None
     most = 100 + 64 * len(sizes)
     assert f"it is at least 100 and at most {most} bytes" in str(report.scalars["peak_bytes"].reason)
-    assert "The peak is not known" in texts(report)
+    assert "The peak is unknown" in texts(report)
     assert sum(size for (size,) in rows(report, "buffers_at_peak", "bytes")) == most
 
 

@@ -77,7 +77,7 @@ def test_reports_of_a_trace_without_kernels_have_no_zeros_of_devices() -> None:
     assert profile.op_profile().tables["tree"]["self_ps"].to_pylist() == [None]
     assert steps.tables["steps"]["device_compute_ps"].to_pylist() == [None] * 4
     assert input_pipeline.scalars["compute_percent"].value is None
-    assert "Not known: device op (no op of a device is recorded)" in op_stats.to_text()
+    assert "Unknown: device op (no op of a device is recorded)" in op_stats.to_text()
     [column] = [one for one in json.loads(op_stats.to_json())["tables"]["hosts"]["columns"]
                 if one["name"] == "device_op_ps"]  # fmt: skip
     assert column["reason"] == "no op of a device is recorded"
@@ -96,4 +96,4 @@ def test_input_is_unknown_in_each_step_if_nothing_would_show_it() -> None:
     assert report.tables["steps"]["input_ps"].to_pylist() == [None] * 4
     rows = report.tables["breakdown"].to_pylist()
     assert [row["mean_ps"] for row in rows if row["category"] == "input"] == [None]
-    assert f"Not known: input, input share ({report.scalars['input_percent'].reason})" in report.to_text(width=200)
+    assert f"Unknown: input, input share ({report.scalars['input_percent'].reason})" in report.to_text(width=200)

@@ -155,7 +155,7 @@ def test_what_goes_wrong_is_said(said: bytes, status: str, reason: str) -> None:
 def test_what_is_sent_beside_an_answer_is_bounded(part: bytes) -> None:
     """However long the call may last."""
     error = failure(OPENING * (part[3] != 1) + part * (4_000_000 // len(part)))
-    assert (error.status, "most of them beside the answer" in error.reason) == ("lost", True), error
+    assert (error.status, "most of them outside the answer" in error.reason) == ("lost", True), error
     assert int(error.reason.partition(" bytes")[0].replace(",", "")) < 2_000_000
 
 

@@ -53,7 +53,7 @@ def test_snapshots_of_some_and_of_nothing(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["a:1", "--start", "-o", "logs"], "bring no capture"),
+        (["a:1", "--start", "-o", "logs"], "return no capture"),
         (["a:1", "--start", "--stop"], "not allowed with argument"),
     ],
 )

@@ -13,7 +13,7 @@ from fastprof.cli.main import main
 
 OLD, MIDDLE, NEW = "2026_01_01_00_00_00", "2026_01_02_00_00_00", "2026_01_03_00_00_00"
 GOOD = xspace(plane("/host:CPU", [line("main", [event("a", 0, 10)])]))
-HINT = f"{NEW} is the newest of 3 runs; read another one: --run {MIDDLE}"
+HINT = f"{NEW} is the newest of 3 runs; read another: --run {MIDDLE}"
 
 
 def write(logs: Path, run: str, data: bytes) -> Path:
@@ -47,7 +47,7 @@ def test_a_run_that_was_chosen_or_is_the_only_one_gets_no_such_hint(
     write(tmp_path, OLD, GOOD)
     assert main(["overview", str(tmp_path), "--run", NEW]) == 4
     assert main(["overview", str(path)]) == 4
-    assert "read another one" not in capsys.readouterr().err
+    assert "read another" not in capsys.readouterr().err
 
 
 def test_in_python_the_error_of_a_broken_newest_run_names_another(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_in_python_the_error_of_a_broken_newest_run_names_another(tmp_path: Path
     write(tmp_path, NEW, b"\xff" * 40)
     with pytest.raises(fastprof.CaptureError) as found:
         fastprof.load(tmp_path)
-    assert found.value.__notes__ == [f"{NEW} is the newest of 2 runs; read another one: run='{OLD}'"]
+    assert found.value.__notes__ == [f"{NEW} is the newest of 2 runs; read another: run='{OLD}'"]
     with pytest.raises(fastprof.CaptureError) as chosen:
         fastprof.load(tmp_path, run=NEW)
     assert not hasattr(chosen.value, "__notes__")

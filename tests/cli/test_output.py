@@ -55,7 +55,7 @@ def opened(out: Path) -> AbstractContextManager[output.Sink]:
 def test_a_file_that_appears_meanwhile_stays(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     with (
-        pytest.raises(output.OutputError, match="was created meanwhile"),
+        pytest.raises(output.OutputError, match="was created in the meantime"),
         opened(out) as sink,
     ):
         sink.send([b"ours"])

@@ -177,7 +177,7 @@ def test_hosts_that_are_late_together_cost_what_the_others_wait(tmp_path: Path) 
     figures = {name: one.value for name, one in session.communication().scalars.items()}
     (finding,) = (one for one in session.diagnosis().tables["findings"].to_pylist() if one["cause"] == "straggler")
     assert figures["straggler_host"] == "host002" and figures["straggler_saved_ps"] == 0
-    assert finding["host"] is None and finding["cost_ps"] > 0 and "other hosts are late, too" in finding["detail"]
+    assert finding["host"] is None and finding["cost_ps"] > 0 and "other hosts are late too" in finding["detail"]
     by_step = session.gaps().tables["by_step"].filter(pc.field("cause") == "communication").to_pylist()
     devices = {(row["host"], row["device"]) for row in by_step}
     time: dict[int, dict[tuple[str, str], int]] = {row["step"]: dict.fromkeys(devices, 0) for row in by_step}

@@ -137,7 +137,7 @@ def test_without_a_device_assignment_links_are_not_known() -> None:
     report = report_of(capture([0, 1], [[(text, 0, 4)], [(text, 0, 4)]], None))
     assert not records(report, "links")
     assert any(
-        text.startswith("Between which devices 2 permutes, sends, recvs and copies moved") for text in notices(report)
+        text.startswith("The devices that 2 permutes, sends, recvs and copies connect") for text in notices(report)
     )
 
 
@@ -165,7 +165,7 @@ def test_copies_of_gpus_record_where_they_go() -> None:
         ("vm: /device:GPU:0", "vm: /device:GPU:1", "source", 2, 3000, 10 * US, "copy between devices"),
     ]
     assert report.tables["links"]["best_bytes_per_s"].to_pylist() == pytest.approx([50 / 1e-6, 1000 / 2e-6])
-    assert any("Between which devices 1 permute, send, recv or copy" in text for text in notices(report))
+    assert any("The devices that 1 permute, send, recv or copy" in text for text in notices(report))
 
 
 def test_sends_of_ranks_name_the_other_end(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_destinations_of_rocm_are_not_those_of_planes() -> None:
     """All copies are of GPU 0, by the only program, which runs on one GPU; their destination is 2."""
     report = fastprof.load(CAPTURES / "gpu-mi300x-jax-conv-minimal-legacy").communication()
     assert not records(report, "links")
-    assert any(text.startswith("Between which devices 53 permutes") for text in notices(report))
+    assert any(text.startswith("The devices that 53 permutes") for text in notices(report))
 
 
 def test_of_many_links_the_slowest_of_each_host_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

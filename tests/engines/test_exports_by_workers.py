@@ -184,10 +184,10 @@ def test_folders_that_cannot_be_written(pod: Path, monkeypatch: pytest.MonkeyPat
 
     check_fails("a worker does not see it: workers need the file systems of this machine", elsewhere)
     check_fails("the hidden folder beside it, in which it was written, was removed in the meantime", removed)
-    with pytest.raises(OutputError, match="already exists: it was created meanwhile"):
+    with pytest.raises(OutputError, match="already exists: it was created in the meantime"):
         load(pod, executor=TestExecutor(before=made), in_flight=1).to_parquet(out, tables=["lines"])
     out.rmdir()
-    with pytest.raises(OutputError, match="already exists: it was created meanwhile"):
+    with pytest.raises(OutputError, match="already exists: it was created in the meantime"):
         folders.write(load(pod), out, progress=lambda *_: out.mkdir())
     out.rmdir()
     with monkeypatch.context() as patched:

@@ -43,7 +43,7 @@ def test_hosts_that_delay_others_are_drawn(tmp_path: Path) -> None:
     root = parsed(fastprof.load(tmp_path).report("communication").to_svg())
     assert_inside(root)
     said = written(root)
-    heading = next(place for place, text in enumerate(said) if text.startswith("Hosts, the one"))
+    heading = next(place for place, text in enumerate(said) if text.startswith("Hosts, longest"))
     assert said[heading + 1] == "host010" and said[-1] == "and 2 more"
 
 

@@ -121,7 +121,7 @@ def test_executions_outside_of_the_markers_are_warned_of(at: float, warned: bool
     space = spaces(plane(HOST, [line("main", sorted(main, key=lambda one: one.offset_ps or 0))]))
     notices = fastprof.load(space).steps(steps_from="markers").notices
     warnings = [notice.text for notice in notices if notice.severity == "warning"]
-    assert [text.startswith("1 of 1 executions") for text in warnings] == [True] * warned
+    assert [text.startswith("1 of 1 program executions") for text in warnings] == [True] * warned
 
 
 @pytest.mark.parametrize("space", [on_gpu(), spaces(plane(HOST)), spaces(), spaces(tpu(0, [], []))])

@@ -67,7 +67,7 @@ def test_unknown_time_for_input_has_advice_of_the_framework() -> None:
     assert "jax.profiler.TraceAnnotation" in advise_on_unknown_input("JAX")
     assert "torch.profiler.record_function" in advise_on_unknown_input("PyTorch")
     assert "torch_xla" in advise_on_unknown_input("PyTorch", on_tpu=True)
-    assert advise_on_unknown_input("unknown").endswith("is not known.")
+    assert advise_on_unknown_input("unknown").endswith("cannot be broken down.")
 
 
 def test_reports_of_a_jax_program_recommend_what_jax_has() -> None:

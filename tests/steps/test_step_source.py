@@ -118,7 +118,7 @@ def test_xprof_and_markers_have_the_markers_only() -> None:
     assert [row[2:4] for row in rows(marked)] == [(5.0 * k, 4.0) for k in range(3)]
     assert rows(shown(capture)) == rows(marked)
     late = [one.text[:45] for one in report(dispatching(3), steps_from="markers").notices]
-    assert late == ["3 of 3 executions of compiled programs run ou"]
+    assert late == ["3 of 3 program executions run outside of all "]
 
 
 def test_where_launches_do_not_fit_the_runs_executions_are_the_steps() -> None:

@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_an_error(tmp_path: Path, capsys: pytest.CaptureFix
         fastprof.load(GraphFiles(graph, ((0, str(cut)),)))
     for argv, message in (
         (["scope"], "a SESSION is missing"),
-        ([graph, "scope", "--graph", graph], "read instead of a SESSION"),
+        ([graph, "scope", "--graph", graph], "replaces SESSION"),
         ([graph, "scope", "--op-log", graph], "need --graph"),
         (["scope", "--graph", graph, "--run-metadata", str(cut), "--format", "json", "-o", str(cut)], "cut.pb"),
     ):

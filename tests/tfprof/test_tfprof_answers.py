@@ -262,7 +262,7 @@ def test_the_advisor_reports(served: Served) -> None:
         ("rows", {"rows": "1001"}, 400, "rows is an integer from 0 to 1000, not '1001'"),
         ("rows", {"first": "-1"}, 400, "first is an integer from 0 on"),
         ("rows", {"open": "0"}, 400, "open is an integer from 1 on"),
-        ("rows", {"flip": "a"}, 400, "flip is numbers and ranges"),
+        ("rows", {"flip": "a"}, 400, "flip must be numbers and ranges"),
         ("rows", {"row": "x"}, 400, "row is an integer"),
         ("rows", {"host": "other"}, 400, "host 'other' has no profile of tfprof"),
         ("row", {"row": "99999999"}, 404, "the view has no row 99999999 under these options"),
