@@ -175,10 +175,10 @@ def test_findings_are_closed_until_their_evidence_is_wanted(page: Any, server: C
     first = page.locator(".finding").first
     closed = first.inner_text()
     assert "Find out why the slowest host is slower: more work" in closed and "19.6 %" in closed
-    assert not any(words in closed for words in ("Certainty", "Evidence", "If collectives keep hosts together"))
+    assert not any(words in closed for words in ("Certainty", "Evidence", "largest difference"))
     open_finding(page)
     opened = first.inner_text()
-    assert "Certainty likely" in opened and "Evidence: Steps" in opened and "If collectives keep hosts" in opened
+    assert "Certainty likely" in opened and "Evidence: Steps" in opened and "largest difference: device compute" in opened
 
 
 def test_the_first_page_has_every_cause_and_what_the_capture_lacks(page: Any, server: Callable[..., str]) -> None:
