@@ -130,7 +130,7 @@ TABLES = {
         String("unit", "unit of base, new and limit; null: a count"),
         Number("base", "value in the base run, or mean of the earlier runs; null: none is needed or known"),
         Number("new", "value in the checked run; null: unknown"),
-        Share("change_share", "new / base - 1; null: there is no base"),
+        Share("change_share", "new / base - 1; null: base is unknown"),
         Share("change_low_share", "lower end of the 95 % interval of change_share; null: the figure has no interval"),
         Share("change_high_share", "upper end of the 95 % interval of change_share; null: the figure has no interval"),
         Share("smallest_detectable_share", "change that would be seen in 80 % of cases; null: no interval"),

@@ -339,7 +339,8 @@ def _describe_idle_run(kept: Sequence[DiagnosisHostState]) -> str:
         return _NOTHING_RAN
     frame = parse_frame(longest.name)
     return (
-        f"No device ran anything: {frame.function} ({frame.file}:{frame.line}) takes {format_time(longest.time_ps)} of "
+        f"No device work is recorded: {frame.function} ({frame.file}:{frame.line}) takes "
+        f"{format_time(longest.time_ps)} of "
         f"the {format_time(longest.window_ps)} on its thread. Make it faster, or record for longer."
     )
 

@@ -63,12 +63,12 @@ def test_a_device_that_only_copies_does_not_count() -> None:
         (
             [event("$train.py:20 main", 0, 100 * MS), event("$data.py:7 read_samples", MS, 90 * MS),
              event("$builtins sum", 2 * MS, 80 * MS)],
-            "No device ran anything: read_samples (data.py:7) takes 90.00 ms of the 100.0 ms on its thread. Make it "
-            "faster, or record for longer.",
+            "No device work is recorded: read_samples (data.py:7) takes 90.00 ms of the 100.0 ms on its thread. Make "
+            "it faster, or record for longer.",
         ),
         (
             [event("$train.py:20 main", 0, 100 * MS), event("$threading.py:7 wait", MS, 90 * MS)],
-            "No device ran anything: device time is neither used nor lost.",
+            "No device work is recorded: device time is neither used nor lost.",
         ),
     ],
 )  # fmt: skip

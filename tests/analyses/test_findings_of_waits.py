@@ -104,9 +104,9 @@ def test_python_that_tf_data_calls_is_named() -> None:
     assert row["cause"] == "input"
     assert row["detail"] == "8 calls of Python from tf.data (map/EagerPyFunc) take 24.00 ms in total."
     assert row["advice"] == (
-        "tf.py_function and tf.numpy_function run one at a time, whatever num_parallel_calls is, because Python has "
-        "one lock: write the function with ops of TensorFlow, or load in processes (workers and "
-        "use_multiprocessing=True of keras.utils.PyDataset)."
+        "tf.py_function and tf.numpy_function run one at a time for any num_parallel_calls, because of Python's global "
+        "lock: write the function with TensorFlow ops, or load in processes (workers and use_multiprocessing=True of "
+        "keras.utils.PyDataset)."
     )
 
 

@@ -117,7 +117,7 @@ def test_kernels_that_did_not_wait_from_their_call_on_are_in_no_queue() -> None:
     assert micros(report, "queues", "points", "max_length", "mean_length") == [(2, 1, 1.0)]
     assert [one.text for one in report.notices if "call" in one.text] == [
         "1 event of GPUs begins before the call with the same correlation id, or several calls have that id: queues "
-        "are without them."
+        "exclude them."
     ]
     shared = torch_capture(
         {"main": [launch(3, 1), launch(6, 1)]}, {"stream 7": [kernel("a", 5, 1, 1), kernel("b", 9, 1, 1)]}

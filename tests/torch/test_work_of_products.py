@@ -66,12 +66,12 @@ def test_work_follows_from_shapes(call: TorchCall, work: TorchWork) -> None:
         (TorchCall("aten::mm", "", "", ""), "record_shapes"),
         (TorchCall("aten::mm", "[" * 9000, "", ""), "record_shapes"),
         (_call("mm", [[], []]), "record_shapes"),
-        (_call("mm", [[3, 5], [4, 7]]), "not those of such an op"),
-        (_call("mm", [[-3, 5], [5, 7]]), "not those of such an op"),
-        (_call("mm", [[1 << 40, 1 << 40], [1 << 40, 7]]), "not those of such an op"),
-        (_call("bmm", [[2, 3, 5], [3, 5, 7]]), "not those of such an op"),
+        (_call("mm", [[3, 5], [4, 7]]), "do not fit such an op"),
+        (_call("mm", [[-3, 5], [5, 7]]), "do not fit such an op"),
+        (_call("mm", [[1 << 40, 1 << 40], [1 << 40, 7]]), "do not fit such an op"),
+        (_call("bmm", [[2, 3, 5], [3, 5, 7]]), "do not fit such an op"),
         (_call("convolution", [[2, 4, 9, 9], [6, 4, 3, 3], []]), "stride"),
-        (_call("convolution", [[2, 4, 9, 9], [6, 4, 3, 3]], values=_STEPS | {3: "[0, 0]"}), "not those of such an op"),
+        (_call("convolution", [[2, 4, 9, 9], [6, 4, 3, 3]], values=_STEPS | {3: "[0, 0]"}), "do not fit such an op"),
         (_call("convolution_backward", [[2, 6, 5, 5], [2, 4, 9, 9], [6, 4, 3, 3]]), "gradients"),
         (_call("cudnn_convolution_backward_weight", [[], [2, 6, 5, 5], [2, 4, 9, 9]]), "weights"),
     ],
@@ -196,5 +196,5 @@ def test_integer_products_are_written_as_32_bits() -> None:
 
 
 def test_scaled_products_of_other_shapes_are_unknown() -> None:
-    with pytest.raises(UnknownWork, match="not those of such an op"):
+    with pytest.raises(UnknownWork, match="do not fit such an op"):
         compute_call_work(_scaled([[3, 32], [16, 32], [], []], [F8] * 4, {}), {})
