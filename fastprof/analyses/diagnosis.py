@@ -250,6 +250,10 @@ class DiagnosisHostState:
 def of_host(host: Host, params: Params) -> DiagnosisHostState:
     raw, threads = host.raw, host.raw.plane_named(HOST_THREADS)
     gpus = [name for name in raw.plane_names if find_device_of_plane(name)[0] == GPU]
+    if host.hardware == CPU_ONLY:
+        has_work = find_extent_of_spans(host.thread_spans) is not None
+    else:
+        has_work = any(line.last > line.first for plane in raw.planes_of(host.hardware) for line in plane.lines)
     return DiagnosisHostState(
         framework=find_host_framework(raw),
         hardware=host.hardware,
@@ -266,15 +270,8 @@ def of_host(host: Host, params: Params) -> DiagnosisHostState:
         has_launches=has_launches(host.entire.raw),
         name=host.name,
         compilations=recompilations.find_compilations(host),
-        longest=None if _ran_anything(host) else find_longest_function(host.raw),
+        longest=None if has_work else find_longest_function(host.raw),
     )
-
-
-def _ran_anything(host: Host) -> bool:
-    """Return whether a device, or a thread that is one, ran anything."""
-    if host.hardware == CPU_ONLY:
-        return find_extent_of_spans(host.thread_spans) is not None
-    return any(line.last > line.first for plane in host.raw.planes_of(host.hardware) for line in plane.lines)
 
 
 def _read_advisor(capture: Capture) -> AdvisorResult | None:

@@ -102,17 +102,12 @@ def list_next(
         name, _, table = evidence.partition(".")
         yield _Next(name.replace("_", "-"), ("--table", table), f"evidence of {', '.join(numbers)}")
     yield _Next("diagnosis", (), "all findings" if findings else "causes that were examined, and missing records")
-    yield from _list_contents(*(reports[name] for name in _REPORTS))
+    if reports["overview"].tables["latency"].num_rows:
+        yield _Next("inference", (), "latency of serving requests")
+    if not _NO_PYTHON.intersection(reports["diagnosis"].tables["unrecorded"]["what"].to_pylist()):
+        yield _Next("python-time", (), "Python functions by time")
     if len(source.paths) == 1:
         yield _Next("serve", ("--open",), "timeline and reports in a browser")
-
-
-def _list_contents(overview: AnalysisReport, diagnosis: AnalysisReport) -> Iterator[_Next]:
-    """Yield the commands for what only some captures have."""
-    if overview.tables["latency"].num_rows:
-        yield _Next("inference", (), "latency of serving requests")
-    if not _NO_PYTHON.intersection(diagnosis.tables["unrecorded"]["what"].to_pylist()):
-        yield _Next("python-time", (), "Python functions by time")
 
 
 def get_action(advice: str) -> str:

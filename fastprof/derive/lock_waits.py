@@ -20,7 +20,7 @@ from fastprof.derive.steps.event_graph import PIECE
 from fastprof.derive.steps.event_origin import has_line, is_built_in, is_idle
 from fastprof.derive.steps.host_calls import find_late_returns
 from fastprof.derive.steps.host_causes import DRIVER, LOADS, Code, HostCauses
-from fastprof.schema.columns import Bools, Int64s, Records, add_durations
+from fastprof.schema.columns import Bools, Int64s, Records, add_durations, find_last_started
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
 
@@ -76,8 +76,8 @@ def _find_running(events: HostEvents, causes: HostCauses, line: Line, times: Int
     """Return the innermost function of a thread with a source line at each time, or what loads input around it; -1 if
     the thread runs no Python."""
     parent, passes = causes.origins.parent, np.array([is_built_in(name) and not is_idle(name) for name in events.names])
-    at = line.first + np.searchsorted(events.start_ps[line.first : line.last], times, side="right") - 1
-    at[at < line.first] = -1
+    place = find_last_started(events.start_ps[line.first : line.last], times)
+    at = np.where(place < 0, -1, line.first + place)
     while True:
         over = add_durations(events.start_ps[at], np.maximum(events.duration_ps[at], 0)) <= times
         up = (at >= 0) & (over | passes[events.meta[at]])

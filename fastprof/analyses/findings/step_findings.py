@@ -68,7 +68,7 @@ def find_slow_host(facts: DiagnosisFacts) -> Iterator[Finding]:
         round(worst.excess_ps * worst.compared_count),
         LIKELY,
         f"steps.hosts?host={quote(host)}",
-        _advise_on_slowest(facts),
+        f"{facts.advise('slowest host')}{_SHOWS_DELAYS if facts.table(reports.Communication.blame).num_rows else ''}",
         is_bound=True,
         host=host,
         detail=f"It is the slowest in {worst.slowest_count:,} of {steps}{most}.{others_wait}",
@@ -81,13 +81,9 @@ def _choose_slowest(rows: Sequence[HostRow]) -> HostRow | None:
     return None if worst is None or 2 * worst.slowest_count <= worst.compared_count else worst
 
 
-def _advise_on_slowest(facts: DiagnosisFacts) -> str:
-    """Return advice that cites who delays collectives only if that is known."""
-    known = facts.table(reports.Communication.blame).num_rows
-    return f"{facts.advise('slowest host')}{_SHOWS_DELAYS if known else ''}"
-
-
-_SHOWS_DELAYS: Final = " If collectives keep hosts together, communication.blame shows which one delays them."
+_SHOWS_DELAYS: Final = (
+    " If collectives synchronize the hosts, communication.blame shows the host that delays the others."
+)
 
 
 @dataclass(frozen=True, slots=True)

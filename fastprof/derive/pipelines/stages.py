@@ -415,7 +415,9 @@ def describe_predictions(what_if: WhatIf, parallel: int) -> tuple[list[str], Int
     keys = np.stack([what_if.assumption, what_if.at_a_time, what_if.threads, what_if.cores, state])
     distinct, of_row = np.unique(keys, axis=1, return_inverse=True)
     texts = [
-        (ASSUMPTIONS[number] + _CORES[state]).format(n=parallel, k=k, t=threads, cores=_describe_cores(cores))
+        (ASSUMPTIONS[number] + _CORES[state]).format(
+            n=parallel, k=k, t=threads, cores="1 core is" if cores == 1 else f"{cores:,} cores are"
+        )
         for number, k, threads, cores, state in distinct.T.tolist()
     ]
     return texts, of_row.reshape(-1)
@@ -427,11 +429,6 @@ _CORES: Final = (
     "; {cores} not enough, if CPU-bound",
     "; {cores} enough",
 )
-
-
-def _describe_cores(count: int) -> str:
-    """Describe cores as the begin of a sentence."""
-    return "1 core is" if count == 1 else f"{count:,} cores are"
 
 
 def predict_changes(reading: PipelineReading, calls: CallSums, sums: IteratorSums, parallel: int) -> WhatIf:

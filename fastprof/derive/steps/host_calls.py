@@ -40,6 +40,7 @@ from fastprof.schema.columns import (
     add_durations,
     contain_any_time,
     find_last_started,
+    find_most_by,
     measure_covered_time,
     merge_spans,
     number_values,
@@ -312,8 +313,7 @@ def find_late_returns(events: HostEvents, parent: Int32s, line: Line) -> tuple[I
     begin = events.start_ps[rows]
     end = add_durations(begin, np.maximum(events.duration_ps[rows], 0))
     above = parent[rows].astype(np.int64) - line.first
-    done = begin.copy()
-    np.maximum.at(done, above[above >= 0], end[above >= 0])
+    done = np.maximum(begin, find_most_by(above[above >= 0], end[above >= 0], len(begin)))
     late = np.flatnonzero(calls[events.meta[rows]] & (done > begin) & (end - done >= _LEAST_RETURN_PS))
     return line.first + late, done[late]
 

@@ -363,7 +363,9 @@ def find_host_causes(events: HostEvents, marked: Int32s) -> HostCauses:
     _mark_asking(events, lines, code)
     _mark_loops(events, origins, code, marked)
     roles = _assign_roles(lines, origins, code, marked)
-    _mark_late_returns(events, origins, code)
+    for line in origins.python_lines:  # launches that wait for Python's lock; the work in them stays what it is
+        late, _ = find_late_returns(events, origins.parent, line)
+        code[late[code[late] == Code.LAUNCH]] = Code.LOCK
     _mark_samples(events, origins, [line for line, role in zip(lines, roles, strict=True) if role == OTHER], code)
     return HostCauses(origins, code, lines, roles, marked)
 
@@ -455,13 +457,6 @@ def _mark_by_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) 
             end = add_durations(events.start_ps[ops], np.maximum(events.duration_ps[ops], 0))
             code[ops[contain_any_time(events.start_ps[ops], end, events.start_ps[calls])]] = Code.LAUNCH
             code[calls[np.isin(code[calls], (Code.NOTHING, Code.HOST_COMPUTE))]] = Code.LAUNCH
-
-
-def _mark_late_returns(events: HostEvents, origins: EventOrigins, code: UInt8s) -> None:
-    """Mark launches that wait for Python's lock before they return; the work in them stays what it is."""
-    for line in origins.python_lines:
-        rows, _ = find_late_returns(events, origins.parent, line)
-        code[rows[code[rows] == Code.LAUNCH]] = Code.LOCK
 
 
 _OF_POOLS: Final = compile_late(r"(?:.*/)?(?:threading|thread|pool|_base|\w+_adapter)\.py")
