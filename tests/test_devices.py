@@ -166,7 +166,7 @@ def test_of_an_unknown_vendor_only_the_bandwidth_is_known(vendor: Any) -> None:
 
 def test_amd_architectures_that_are_not_listed_have_no_peak() -> None:
     peaks = peaks_of(gpu("AMD", 11, 0, gpu_device_name="gfx1100"))
-    assert peaks.teraflops_per_s == 0.0 and peaks.reasons == ("the peaks of AMD GPU gfx1100 are not known",)
+    assert peaks.teraflops_per_s == 0.0 and peaks.reasons == ("the peaks of AMD GPU gfx1100 are unknown",)
 
 
 def test_peaks_of_a_tpu_are_what_the_capture_says() -> None:

@@ -247,7 +247,7 @@ def test_ops_of_pools_lie_below_the_call_that_scheduled_them() -> None:
 def test_a_capture_without_frames_says_how_to_record_them() -> None:
     report = python_time(thread(event("train", 0, 10)))
     assert [report.tables[name].num_rows for name in ("functions", "calls", "threads", "stacks")] == [0] * 4
-    assert "with_stack in PyTorch, python_tracer_level in others" in report.notices[0].text
+    assert "with_stack in PyTorch, python_tracer_level in other profilers" in report.notices[0].text
     assert report.scalars["python_ps"].value is None
     assert "No Python" in report.to_svg()
     empty = json.loads(report.to_speedscope())
