@@ -117,7 +117,7 @@ def test_of_compute_capabilities_that_are_not_listed_the_next_lower_one_stands_i
         assert peaks.teraflops_per_s == 108 * (NVIDIA_FLOPS[listed] * 1.41 / 1e3)
         assert peaks.reasons == (
             f"compute capability {capability[0]}.{capability[1]} is not in the table of peaks: "
-            f"those of {listed[0]}.{listed[1]} are used",
+            f"peaks of {listed[0]}.{listed[1]} are used",
         )
 
 
