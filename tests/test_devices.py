@@ -117,7 +117,7 @@ def test_of_compute_capabilities_that_are_not_listed_the_next_lower_one_stands_i
         assert peaks.teraflops_per_s == 108 * (NVIDIA_FLOPS[listed] * 1.41 / 1e3)
         assert peaks.reasons == (
             f"compute capability {capability[0]}.{capability[1]} is not in the table of peaks: "
-            f"those of {listed[0]}.{listed[1]} are used",
+            f"peaks of {listed[0]}.{listed[1]} are used",
         )
 
 
@@ -166,7 +166,7 @@ def test_of_an_unknown_vendor_only_the_bandwidth_is_known(vendor: Any) -> None:
 
 def test_amd_architectures_that_are_not_listed_have_no_peak() -> None:
     peaks = peaks_of(gpu("AMD", 11, 0, gpu_device_name="gfx1100"))
-    assert peaks.teraflops_per_s == 0.0 and peaks.reasons == ("the peaks of AMD GPU gfx1100 are not known",)
+    assert peaks.teraflops_per_s == 0.0 and peaks.reasons == ("the peaks of AMD GPU gfx1100 are unknown",)
 
 
 def test_peaks_of_a_tpu_are_what_the_capture_says() -> None:
