@@ -482,7 +482,12 @@ def _compute_figures(session: OpDatabase) -> dict[str, Known]:
 
 def _list_notices(session: OpDatabase) -> Iterator[Notice]:
     if not len(session.host.table) and not len(session.device.table):
-        yield Notice("warning", f"No ops: {_explain_none(session)}.")
+        reason = "no thread event has the name of a framework op, and no event has a stat hlo_op or tf_op"
+        if not session.hosts:
+            reason = "no host is selected"
+        elif not session.host.parts and not session.device.parts:
+            reason = "the capture has neither threads of a host (plane /host:CPU) nor planes of devices"
+        yield Notice("warning", f"No ops: {reason}.")
     for remark in (*remark_on_attribution(session.device.table), *remark_on_programs(session.devices)):
         yield Notice(*remark)
     crossing = sum(host.crossing for host in session.hosts)
@@ -494,11 +499,3 @@ def _list_notices(session: OpDatabase) -> Iterator[Notice]:
         )
     for reason in session.peaks.reasons if session.peaks else ():
         yield Notice("info", f"The bound of ops may be unknown: {reason}.")
-
-
-def _explain_none(session: OpDatabase) -> str:
-    if not session.hosts:
-        return "no host is selected"
-    if not session.host.parts and not session.device.parts:
-        return "the capture has neither threads of a host (plane /host:CPU) nor planes of devices"
-    return "no thread event has the name of a framework op, and no event has a stat hlo_op or tf_op that names its op"

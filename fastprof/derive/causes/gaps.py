@@ -523,13 +523,6 @@ def _match_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -
     return answers[place.reshape(-1)] if len(metas) else np.zeros(0, np.bool_)
 
 
-def _is_of_driver(causes: HostCauses, row: Int64s) -> Bools:
-    """Return whether the thread of each row drives devices."""
-    drives = {line: role == DRIVER for line, role in zip(causes.lines, causes.role, strict=True)}
-    lines = sorted(drives, key=lambda line: line.first)
-    return np.array([drives[line] for line in lines], np.bool_)[find_lines(lines, row)]
-
-
 def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:
     """Return the last event that has begun at a time on the thread of each row."""
     lines = sorted(causes.lines, key=lambda line: line.first)
@@ -609,7 +602,9 @@ class ConcurrentWork:
             return cls(create_empty_spans(), create_empty_spans())
         feeds = [line.name.startswith(INPUT_THREADS) for line in causes.lines]
         roles = tuple(OTHER if feed else role for feed, role in zip(feeds, causes.role, strict=True))
-        waiting = _is_of_driver(causes, hides["label"])
+        drives = sorted((line.first, role == DRIVER) for line, role in zip(causes.lines, causes.role, strict=True))
+        lines = sorted(causes.lines, key=lambda line: line.first)
+        waiting = np.array([is_driver for _, is_driver in drives], np.bool_)[find_lines(lines, hides["label"])]
         others = np.concatenate([
             replace(causes, role=roles).foremost(events, ranks, np.stack(merge_spans(begin, end - begin), axis=1))
             for ranks, chosen in ((_WITHOUT, waiting), (_WITHOUT_DRIVERS, ~waiting))
