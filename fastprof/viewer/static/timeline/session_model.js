@@ -16,7 +16,7 @@ export const KINDS = {
   samples: 4,
   derived: 5,
 };
-const FOLDED = [KINDS.counter, KINDS.frames, KINDS.samples, KINDS.derived];
+const FOLDED = new Set([KINDS.counter, KINDS.frames, KINDS.samples, KINDS.derived]);
 /** A track of more lanes than this begins folded. */
 const MOST_LANES_OPEN = 40;
 
@@ -75,7 +75,7 @@ export class SessionModel {
   startsFolded(track) {
     const kind = this.kind[track];
     const isDerived = this.derived[track] && kind !== KINDS.steps;
-    return isDerived || FOLDED.includes(kind) || this.lanes[track] > MOST_LANES_OPEN;
+    return isDerived || FOLDED.has(kind) || this.lanes[track] > MOST_LANES_OPEN;
   }
 
   /** Whether a track folds: a counter to a low graph, others to one row for all lanes. */
