@@ -4,6 +4,7 @@ as JSON, CSV, drawings and XProf's pages."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,9 @@ from fastprof.viewer.server_state import ApiCall
 from fastprof.wording.amounts import Steps, parse_step_range
 
 if TYPE_CHECKING:
+    from fastprof.analyses.compare import RunFacts
     from fastprof.profile.report import Report
+    from fastprof.viewer.viewed_run import ViewedRun
 
 
 _USUAL_RUNS: Final = 200
@@ -148,6 +151,12 @@ def answer_json(call: ApiCall) -> Response:
     return _render_report(call, "application/json", lambda report: _write_json(call, report))
 
 
+def answer_comparison(call: ApiCall) -> Response:
+    """Answer with the comparison of the run with the one that ``base`` names, as JSON."""
+    body = make_body(b"".join(_write_json(call, _compare_runs(call))), "application/json", version=call.run.version)
+    return make_answer(call.request, body)
+
+
 def answer_csv(call: ApiCall) -> Response:
     """Answer with a table as a file to save."""
     path = call.request.path_params
@@ -239,6 +248,29 @@ def _get_report(call: ApiCall) -> Report:
         return run.identity, name, hosts, tuple(sorted((key, params[key]) for key in own & params.keys())), steps
 
     return call.state.reports.of(make_key(name), compute)
+
+
+def _compare_runs(call: ApiCall) -> Report:
+    """Return the report of two runs of the log directory, computed once. RequestError 400: they are one run."""
+    from fastprof.analyses.compare import compare_runs
+    from fastprof.profile.report import Report
+
+    new, base = call.run, call.state.runs.run(call.text("base"), may_open=False)
+    if base.name == new.name:
+        raise RequestError(400, f"base: {base.name[:200]!r} is the run itself; name another one")
+
+    def compute() -> Report:
+        first, second = (call.state.facts.of(run.identity, partial(_measure_facts, run)) for run in (base, new))
+        return Report(compare_runs(first, second))
+
+    return call.state.reports.of((new.identity, "compare", base.identity), compute)
+
+
+def _measure_facts(run: ViewedRun) -> RunFacts:
+    from fastprof.profile.comparison import measure_run_facts
+
+    with run.analysing():
+        return measure_run_facts(run.profile.select())
 
 
 _FIRST_PAGE: Final = ("overview", "diagnosis", "gaps", "memory_profile", "roofline", "inference")
