@@ -361,10 +361,8 @@ def _describe_op(pair: Pair) -> dict[str, Any]:
 def _sum_categories(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     sums: dict[str, dict[str, Any]] = {}
     for row in changes:
-        of_kind = sums.setdefault(
-            row["kind"],
-            {"kind": row["kind"], "label": _get_kind_label(row["kind"]), "base_ps": 0, "new_ps": 0, "change_ps": 0},
-        )
+        start = {"kind": row["kind"], "label": _get_kind_label(row["kind"]), "base_ps": 0, "new_ps": 0, "change_ps": 0}
+        of_kind = sums.setdefault(row["kind"], start)
         for name in ("base_ps", "new_ps", "change_ps"):
             of_kind[name] += row[name]
     return sorted(sums.values(), key=lambda row: -abs(row["change_ps"]))

@@ -117,5 +117,8 @@ def test_markup_is_text_and_no_fault_of_accessibility_is_serious(
     assert page.locator("#page img, #page script").count() == 0
     assert MARKUP[:12] in page.inner_text("#page")
     assert find_faults() == []
+    page.wait_for_selector("[role=img][aria-label='Changes of Layers']")
+    page.locator("canvas.flame").hover(position={"x": 5, "y": 25})
+    assert "Model" in page.inner_text(".canvas-note")
     page.emulate_media(color_scheme="dark")
     assert find_faults() == []

@@ -2,11 +2,13 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { shareChanges } from "../../fastprof/viewer/static/pages/change_flames.js";
 import { cardsOf, evidenceAddress, spread, subjectOf, thinned } from "../../fastprof/viewer/static/pages/compare.js";
 import { evidenceOf } from "../../fastprof/viewer/static/pages/findings.js";
 import { Report } from "../../fastprof/viewer/static/report.js";
 import { usualBase } from "../../fastprof/viewer/static/route.js";
 import { signed } from "../../fastprof/viewer/static/units.js";
+import { tableOf } from "./build.js";
 
 test("a run is compared with the one before it that can be opened", () => {
   const runs = [{ name: "c" }, { name: "b", problem: "empty" }, { name: "a" }];
@@ -36,7 +38,7 @@ test("a change leads to its rows in the new run, or in the base run if it is gon
   assert.equal(evidenceAddress({ evidence: null }, "new", "base"), "#/steps?run=new");
 });
 
-test("cards say the interval and the steps, or why there is no verdict", () => {
+test("cards say the interval and the steps, or why a verdict is missing", () => {
   const report = (values) =>
     new Report({ analysis: "compare",
       scalars: Object.fromEntries(
@@ -73,4 +75,14 @@ test("dots of one time stand beside each other, and those of many steps are thin
   assert.deepEqual(thinned([0, 1, 2], [5, 1, 3], 3), [1, 2, 0]);
   const values = Array.from({ length: 101 }, (_, at) => 100 - at);
   assert.deepEqual(thinned([...values.keys()], values, 3).map((row) => values[row]), [0, 50, 100]);
+});
+
+test("a box of a flame graph is compared with the same path in the base run", () => {
+  const tree = (names, parents, time) => tableOf({ name: names, parent: parents, time });
+  const after = tree(["all", "a", "x", "b", "x"], [null, 0, 1, 0, 3], [100, 60, 40, 40, 40]);
+  const before = tree(["all threads", "b", "x", "a", "gone"], [null, 0, 1, 0, 3], [50, 40, 40, 10, 10]);
+  const changes = shareChanges(after, before, "time").map((change) => Number(change.toFixed(6)));
+  assert.deepEqual(changes, [0, 0.4, 0.4, -0.4, -0.4]);
+  const twice = tree(["all", "a", "a"], [null, 0, 0], [100, 30, 70]);
+  assert.deepEqual(shareChanges(twice, tree(["all", "a"], [null, 0], [5, 5]), "time"), [0, 0, 0]);
 });

@@ -24,7 +24,7 @@ MARKUP = "<img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, of which the new one has a slower op; one with another name; one that is no capture."""
+    """Two runs, of which the new one has a slower op; one with another name; one that cannot be read."""
     folder = tmp_path_factory.mktemp("logs")
     plan = Plan(MODEL, steps=10, chips=1)
     write_run(folder, BASE, plan.captures()[0])

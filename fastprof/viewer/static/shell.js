@@ -145,8 +145,7 @@ export class Shell {
   drawNav(route) {
     const isOpen = this.nav.querySelector(".nav-fold")?.open ?? false;
     clear(this.nav);
-    const { pages: names } = this.session;
-    const { empty } = this;
+    const { session: { pages: names }, empty } = this;
     const grouped = new Set(GROUPS.flatMap(([, pages]) => pages));
     const rest = names.filter((name) => !grouped.has(name));
     const folded = [];
@@ -204,7 +203,7 @@ export class Shell {
 
   /** A list of the runs that the run can be compared with; a choice leads to the page of both. */
   basePicker(options, base) {
-    const missing = options.some(([name]) => name === base) ? [] : [base ? [base, `${base} (not listed)`] : ["", "–"]];
+    const missing = options.some(([name]) => name === base) ? [] : [[base ?? "", base ?? "–"]];
     return picker({ label: "Compare with", title: base, options: [...missing, ...options], value: base ?? "",
       onchange: (name) => name && this.go.compare(name) });
   }

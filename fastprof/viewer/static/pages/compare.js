@@ -11,6 +11,7 @@ import { addressed } from "../report_page.js";
 import { written } from "../route.js";
 import { table } from "../table.js";
 import { number, scale, signed, text } from "../units.js";
+import { changeFlames } from "./change_flames.js";
 import { evidenceOf } from "./findings.js";
 
 const LONGER = "#d9534f";
@@ -38,10 +39,10 @@ export async function show(root, context) {
   root.append(waiting);
   const report = await source.comparison(base, signal).finally(() => waiting.remove());
   if (signal.aborted) return;
-  root.append(h("p.headline", report.value("headline")));
-  const all = { ...report.scalars, ...cardsOf(report) };
-  delete all.headline;
-  firstFigures(root, Object.values(all), Object.values(cardsOf(report)));
+  const { headline, ...others } = report.scalars;
+  const cards = cardsOf(report);
+  root.append(h("p.headline", headline.value));
+  firstFigures(root, Object.values({ ...others, ...cards }), Object.values(cards));
   const body = h("div.page-body");
   root.append(body);
   draw(body, report, context, base);
@@ -57,15 +58,13 @@ function draw(body, report, context, base) {
       table(section(body, title), data, { columns: shown, rows: 10, ...usual, ...addressed(context, name, usual) });
   };
   show("Runs differ", "environment", ["what", "base", "new", { name: "forbids", title: "Prevents a verdict" }]);
-  const boxes = [
-    [
-      panel("Largest changes of the mean step", "Right and +: longer. Left and −: shorter."),
-      () => changeBars(boxes[0][0].body, changes),
-    ],
-    [panel("Step times"), () => stepDots(boxes[1][0], steps)],
+  const [largest, times] = [
+    panel("Largest changes of the mean step", "Right and +: longer. Left and −: shorter."),
+    panel("Step times"),
   ];
-  columns(body, ...boxes.map(([box]) => box));
-  for (const [, drawn] of boxes) drawn();
+  columns(body, largest, times);
+  changeBars(largest.body, changes);
+  stepDots(times, steps);
   const title = { name: "title", title: "What", grow: true,
     node: (words, row) =>
       h("a", { href: evidenceAddress(changes.row(row), context.run, base), title: words }, subjectOf(words)) };
@@ -74,6 +73,7 @@ function draw(body, report, context, base) {
   });
   show("Time by cause", "categories", [{ name: "label", title: "Kind" }, ...timesOf(report.tables.categories)]);
   show("Ops", "ops", ["name", "status", ...timesOf(report.tables.ops), ...COUNTS, "scope"], { filters: ["status"] });
+  changeFlames(body, context, base);
   const unit = (value, row) => text(value, report.tables.figures.value(row, "unit"));
   show("Figures", "figures", [
     "figure",

@@ -92,7 +92,7 @@ function namesOf(runs) {
 
 function comparison(run, base) {
   const href = written({ page: "compare", run, host: null, params: new URLSearchParams({ base }) });
-  return h("a.trend-compare", { href, title: `Compare with ${base}` }, "compare");
+  return h("a", { href, title: `Compare with ${base}` }, "compare");
 }
 
 function addressOf(run) {
