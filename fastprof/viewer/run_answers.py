@@ -152,8 +152,26 @@ def answer_json(call: ApiCall) -> Response:
 
 
 def answer_comparison(call: ApiCall) -> Response:
-    """Answer with the comparison of the run with the one that ``base`` names, as JSON."""
-    body = make_body(b"".join(_write_json(call, _compare_runs(call))), "application/json", version=call.run.version)
+    """Answer with the report of the run and the one that ``base`` names, as JSON. Each run is measured once.
+    RequestError 400: they are one run."""
+    from fastprof.analyses.compare import compare_runs
+    from fastprof.profile.comparison import measure_run_facts
+    from fastprof.profile.report import Report
+
+    new, base = call.run, call.state.runs.run(call.text("base"), may_open=False)
+    if base.name == new.name:
+        raise RequestError(400, f"base: {base.name[:200]!r} is the run itself; name another one")
+
+    def measure(run: ViewedRun) -> RunFacts:
+        with run.analysing():
+            return measure_run_facts(run.profile.select())
+
+    def compute() -> Report:
+        first, second = (call.state.facts.of(run.identity, partial(measure, run)) for run in (base, new))
+        return Report(compare_runs(first, second))
+
+    report = call.state.reports.of((new.identity, "compare", base.identity), compute)
+    body = make_body(b"".join(_write_json(call, report)), "application/json", version=new.version)
     return make_answer(call.request, body)
 
 
@@ -248,29 +266,6 @@ def _get_report(call: ApiCall) -> Report:
         return run.identity, name, hosts, tuple(sorted((key, params[key]) for key in own & params.keys())), steps
 
     return call.state.reports.of(make_key(name), compute)
-
-
-def _compare_runs(call: ApiCall) -> Report:
-    """Return the report of two runs of the log directory, computed once. RequestError 400: they are one run."""
-    from fastprof.analyses.compare import compare_runs
-    from fastprof.profile.report import Report
-
-    new, base = call.run, call.state.runs.run(call.text("base"), may_open=False)
-    if base.name == new.name:
-        raise RequestError(400, f"base: {base.name[:200]!r} is the run itself; name another one")
-
-    def compute() -> Report:
-        first, second = (call.state.facts.of(run.identity, partial(_measure_facts, run)) for run in (base, new))
-        return Report(compare_runs(first, second))
-
-    return call.state.reports.of((new.identity, "compare", base.identity), compute)
-
-
-def _measure_facts(run: ViewedRun) -> RunFacts:
-    from fastprof.profile.comparison import measure_run_facts
-
-    with run.analysing():
-        return measure_run_facts(run.profile.select())
 
 
 _FIRST_PAGE: Final = ("overview", "diagnosis", "gaps", "memory_profile", "roofline", "inference")
