@@ -150,11 +150,6 @@ OPENING = Opening((), ("step_change_share", "base_step_ps", "new_step_ps", "smal
 
 _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 
-
-def _get_kind_label(kind: str) -> str:
-    return _LABELS.get(kind) or get_cause_label(kind)
-
-
 SECTIONS = (
     Section("Runs differ", "environment", ("what", "base", "new", "forbids"), shown=has_rows("environment")),
     Section("Changes of the mean step", "changes", ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
@@ -361,8 +356,9 @@ def _describe_op(pair: Pair) -> dict[str, Any]:
 def _sum_categories(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     sums: dict[str, dict[str, Any]] = {}
     for row in changes:
-        start = {"kind": row["kind"], "label": _get_kind_label(row["kind"]), "base_ps": 0, "new_ps": 0, "change_ps": 0}
-        of_kind = sums.setdefault(row["kind"], start)
+        kind = row["kind"]
+        label = _LABELS.get(kind) or get_cause_label(kind)
+        of_kind = sums.setdefault(kind, {"kind": kind, "label": label, "base_ps": 0, "new_ps": 0, "change_ps": 0})
         for name in ("base_ps", "new_ps", "change_ps"):
             of_kind[name] += row[name]
     return sorted(sums.values(), key=lambda row: -abs(row["change_ps"]))
