@@ -136,16 +136,11 @@ export class Shell {
       ?? { title: label(page), summary: "" };
   }
 
-  /** Why pages have nothing to show. A run alone cannot be compared. */
-  get empty() {
-    const { count, empty } = this.session;
-    return count > 1 ? empty : { ...empty, compare: "The log directory has one run." };
-  }
-
   drawNav(route) {
     const isOpen = this.nav.querySelector(".nav-fold")?.open ?? false;
     clear(this.nav);
-    const { session: { pages: names }, empty } = this;
+    const { pages: names, count } = this.session;
+    const empty = count > 1 ? this.session.empty : { ...this.session.empty, compare: null }; // a run alone has no base
     const grouped = new Set(GROUPS.flatMap(([, pages]) => pages));
     const rest = names.filter((name) => !grouped.has(name));
     const folded = [];
@@ -163,7 +158,7 @@ export class Shell {
   /** Pages for which the run has nothing, each with the reason, as one entry that opens. */
   folded(pages, isOpen) {
     const items = pages.map((page) =>
-      h("li", h("a", { href: this.go.href(page, {}) }, this.about(page).title), h("p", this.empty[page]))
+      h("li", h("a", { href: this.go.href(page, {}) }, this.about(page).title), h("p", this.session.empty[page]))
     );
     const count = pages.length === 1 ? "1 page" : `${pages.length} pages`;
     return h("details.nav-fold", { open: isOpen }, h("summary", `Nothing recorded for ${count}`), h("ul", items));

@@ -28,7 +28,7 @@ export async function show(root, context) {
   const { run, source, signal } = context;
   const base = context.params.get("base");
   if (!base || base === run) {
-    sentence(root, "Choose another run in the list “Compare with”.");
+    sentence(root, "A comparison needs two runs: choose the other one in the list “Compare with”.");
     return;
   }
   context.actions.append(
