@@ -123,7 +123,7 @@ function changeBars(element, changes) {
   const time = (row) => changes.value(row, "change_ps");
   const rows = changes.select(named).slice(0, MOST_BARS).sort((one, other) => time(other) - time(one));
   if (!rows.length) {
-    sentence(element, "No op and no cause changed.");
+    sentence(element, changes.length ? "No op and no cause changed." : "A run has no recorded devices or steps.");
     return;
   }
   const titles = rows.map((row) => subjectOf(changes.value(row, "title")));
