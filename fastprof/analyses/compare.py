@@ -81,7 +81,8 @@ _TABLES = (
         String("certainty", "certain: matched by name; likely: matched by scope or cause alone"),
     ), derived=True),
     TableSchema("categories", "a kind of time in the mean step, largest change first", (
-        String("kind", "compute, a cause, or unexplained"),
+        String("kind", "op, a cause, or unexplained"),
+        String("label", "display name of the kind"),
         Picoseconds("base_ps", "time per step in the base run"),
         Picoseconds("new_ps", "time per step in the new run"),
         Picoseconds("change_ps", "new_ps - base_ps"),
@@ -149,19 +150,13 @@ OPENING = Opening((), ("step_change_share", "base_step_ps", "new_step_ps", "smal
 
 _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 
-
-def _get_kind_label(kind: str) -> str:
-    return _LABELS.get(kind) or get_cause_label(kind)
-
-
-_KINDS: Final = {"kind": _get_kind_label}
 SECTIONS = (
     Section("Runs differ", "environment", ("what", "base", "new", "forbids"), shown=has_rows("environment")),
     Section("Changes of the mean step", "changes", ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
             "share", shown=has_rows("changes"), by_worth=True, wraps="title"),
     Section("Steps", scalars=tuple(name for name in SCALARS if name not in ("headline", "unexplained_ps")),
             shown=is_known("verdict")),
-    Section("Time by cause", "categories", ("kind", "base_ps", "new_ps", "change_ps"), rows=8, words=_KINDS,
+    Section("Time by cause", "categories", ("label", "base_ps", "new_ps", "change_ps"), rows=8,
             shown=has_rows("categories")),
 )  # fmt: skip
 
@@ -361,7 +356,9 @@ def _describe_op(pair: Pair) -> dict[str, Any]:
 def _sum_categories(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     sums: dict[str, dict[str, Any]] = {}
     for row in changes:
-        of_kind = sums.setdefault(row["kind"], {"kind": row["kind"], "base_ps": 0, "new_ps": 0, "change_ps": 0})
+        kind = row["kind"]
+        label = _LABELS.get(kind) or get_cause_label(kind)
+        of_kind = sums.setdefault(kind, {"kind": kind, "label": label, "base_ps": 0, "new_ps": 0, "change_ps": 0})
         for name in ("base_ps", "new_ps", "change_ps"):
             of_kind[name] += row[name]
     return sorted(sums.values(), key=lambda row: -abs(row["change_ps"]))

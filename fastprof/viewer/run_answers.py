@@ -4,6 +4,7 @@ as JSON, CSV, drawings and XProf's pages."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,9 @@ from fastprof.viewer.server_state import ApiCall
 from fastprof.wording.amounts import Steps, parse_step_range
 
 if TYPE_CHECKING:
+    from fastprof.analyses.compare import RunFacts
     from fastprof.profile.report import Report
+    from fastprof.viewer.viewed_run import ViewedRun
 
 
 _USUAL_RUNS: Final = 200
@@ -146,6 +149,30 @@ def answer_xprof(call: ApiCall) -> Response:
 
 def answer_json(call: ApiCall) -> Response:
     return _render_report(call, "application/json", lambda report: _write_json(call, report))
+
+
+def answer_comparison(call: ApiCall) -> Response:
+    """Answer with the report of the run and the one that ``base`` names, as JSON. Each run is measured once.
+    RequestError 400: they are one run."""
+    from fastprof.analyses.compare import compare_runs
+    from fastprof.profile.comparison import measure_run_facts
+    from fastprof.profile.report import Report
+
+    new, base = call.run, call.state.runs.run(call.text("base"), may_open=False)
+    if base.name == new.name:
+        raise RequestError(400, f"base: {base.name[:200]!r} is the run itself; name another one")
+
+    def measure(run: ViewedRun) -> RunFacts:
+        with run.analysing():
+            return measure_run_facts(run.profile.select())
+
+    def compute() -> Report:
+        first, second = (call.state.facts.of(run.identity, partial(measure, run)) for run in (base, new))
+        return Report(compare_runs(first, second))
+
+    report = call.state.reports.of((new.identity, "compare", base.identity), compute)
+    body = make_body(b"".join(_write_json(call, report)), "application/json", version=new.version)
+    return make_answer(call.request, body)
 
 
 def answer_csv(call: ApiCall) -> Response:

@@ -262,6 +262,7 @@ _SEARCH = {
 }
 _READ = {"/api/event": timeline_answers.answer_event, "/api/event/text": timeline_answers.answer_event_text}
 _SLOW = {
+    "/api/compare": run_answers.answer_comparison,
     "/api/empty": run_answers.answer_empty_pages,
     "/api/hlo": _answer_programs,
     "/api/save/{file}": run_answers.answer_save,

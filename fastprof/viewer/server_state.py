@@ -20,6 +20,7 @@ from fastprof.viewer.viewed_run import ViewedRun
 from fastprof.viewer.viewed_runs import NotOpenError, ViewedRuns
 
 if TYPE_CHECKING:
+    from fastprof.analyses.compare import RunFacts
     from fastprof.profile.report import Report
     from fastprof.tfprof.tfprof_views import TfprofView
     from fastprof.viewer.page_capture import PageCapture
@@ -65,9 +66,9 @@ class BodyCache:
 class ServerState:
     """State that all routes share. ``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for
     searches through all names; ``slow``: for analyses; ``viewing``: for views of tfprof; ``opening``: for opening runs;
-    ``listing``: for listing them. ``matches``: the names that matched recent searches, ``hit_lists`` the events;
-    ``views``: of tfprof, ``trees`` their rows in an order, ``advice``: reports of its advisor. ``capture``: None if the
-    page takes no captures."""
+    ``listing``: for listing them. ``facts``: of runs that were compared; ``matches``: the names that matched recent
+    searches, ``hit_lists`` the events; ``views``: of tfprof, ``trees`` their rows in an order, ``advice``: reports of
+    its advisor. ``capture``: None if the page takes no captures."""
 
     def __init__(self, runs: ViewedRuns, capture: PageCapture | None = None) -> None:
         self.runs = runs
@@ -75,6 +76,7 @@ class ServerState:
         self.tiles = BodyCache(_TILE_BYTES)
         self.documents = BodyCache(_DOCUMENT_BYTES)
         self.reports: ComputedOnce[Hashable, Report] = ComputedOnce(_REPORTS)
+        self.facts: ComputedOnce[Hashable, RunFacts] = ComputedOnce(_REPORTS)
         self.matches: ComputedOnce[Hashable, Bools] = ComputedOnce(_SEARCHES)
         self.hit_lists: ComputedOnce[Hashable, HitList] = ComputedOnce(_HIT_LISTS)
         self.views: ComputedOnce[Hashable, TfprofView] = ComputedOnce(_VIEWS)

@@ -144,6 +144,31 @@ def page(window: Any, faults: list[str]) -> Iterator[Any]:
     assert faults == []
 
 
+AXE = Path(__file__).resolve().parents[2] / ".venv/page/node_modules/axe-core/axe.min.js"
+_FOUND = """async () => {
+    document.querySelectorAll("details").forEach((one) => { one.open = true; });
+    const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+    return violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) =>
+        `${one.id}: ${one.nodes.slice(0, 5).map((node) => node.html.slice(0, 200)).join(" | ")}`);
+}"""
+
+
+@pytest.fixture
+def find_faults(page: Any) -> Callable[[], list[str]]:
+    """``find_faults()`` is the serious faults of accessibility that axe-core finds in the page, all of it unfolded."""
+    if not AXE.exists():
+        absent = "no axe-core in .venv/page: run make lint"
+        if os.environ.get("FASTPROF_REQUIRE_BROWSER"):
+            pytest.fail(absent)
+        pytest.skip(absent)
+
+    def found() -> list[str]:
+        page.evaluate(AXE.read_text())
+        return list(page.evaluate(_FOUND))
+
+    return found
+
+
 def _check_local(url: str, faults: list[str]) -> None:
     if not url.startswith(("http://127.0.0.1:", "data:", "blob:", "file:///")):
         faults.append(f"a request off the machine: {url}")

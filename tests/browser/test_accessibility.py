@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,29 +13,13 @@ from fastprof.analyses import ANALYSES
 from tests.browser.test_analysis_pages import settle
 
 DEMO = Path(__file__).resolve().parent.parent.parent / "demo"
-AXE = DEMO.parent / ".venv/page/node_modules/axe-core/axe.min.js"
 PAGES = ["overview", "trends", "hlo", *(name for name in ANALYSES if name not in ("overview", "diagnosis")), "timeline"]
-FOUND = """async () => {
-    const { violations } = await axe.run(document, { resultTypes: ["violations"] });
-    return violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) =>
-        `${one.id}: ${one.nodes.slice(0, 5).map((node) => node.html.slice(0, 200)).join(" | ")}`);
-}"""
-
-
-@pytest.fixture
-def axe() -> str:
-    if not AXE.exists():
-        absent = "no axe-core in .venv/page: run make lint"
-        if os.environ.get("FASTPROF_REQUIRE_BROWSER"):
-            pytest.fail(absent)
-        pytest.skip(absent)
-    return AXE.read_text()
 
 
 @pytest.mark.parametrize("scheme", few(["light", "dark"], 1))
 @pytest.mark.parametrize("name", few(["xla", "kernel", "memory", "serving", "tf-data"], 1))
 def test_no_page_has_a_serious_fault_of_accessibility(
-    page: Any, server: Callable[..., str], axe: str, scheme: str, name: str
+    page: Any, server: Callable[..., str], find_faults: Callable[[], list[str]], scheme: str, name: str
 ) -> None:
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     url = server(DEMO / name)
@@ -48,9 +31,7 @@ def test_no_page_has_a_serious_fault_of_accessibility(
             page.wait_for_function("() => window.fastprofTimeline?.idle()")
         else:
             settle(page)
-        page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        page.evaluate(axe)
-        found = page.evaluate(FOUND)
+        found = find_faults()
         if found:
             faults[shown] = found
     assert faults == {}

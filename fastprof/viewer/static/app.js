@@ -3,7 +3,7 @@
 import { clear, h } from "./dom.js";
 import { News } from "./news.js";
 import { generic, PAGES } from "./pages.js";
-import { changed, pageOf, read, shared, written } from "./route.js";
+import { changed, pageOf, read, shared, usualBase, written } from "./route.js";
 import { Shell } from "./shell.js";
 import { apply, onTheme } from "./theme.js";
 
@@ -12,7 +12,8 @@ const LEARNT_MS = 1_000;
 const WAIT_MS = 2_000;
 const LOOK_MS = 5_000;
 const GONE = 410;
-const BEYOND_ANALYSES = ["timeline", "trends", "tfprof", "hlo"];
+const BEYOND_ANALYSES = ["timeline", "trends", "compare", "tfprof", "hlo"];
+const OF_RUNS = new Set(["trends", "compare"]);
 
 /** Starts the page. `sourceOf(run)`: where the data of a run come from; null is the one that the server shows. */
 export async function start(sourceOf) {
@@ -59,11 +60,12 @@ class App {
     this.route = null;
     this.opened = null;
     this.shown = null;
-    const run = (name) => this.navigated({ run: name, host: null, params: new URLSearchParams() });
+    const run = (name) => this.navigated({ run: name, host: null, params: this.paramsFor(name) });
     const find = (q) => this.guarded(() => this.find(q));
     this.shell = new Shell(session, { href: (page, params) => this.href(page, params), hosts: () => this.hosts(), run,
-      find, host: (host) => this.navigated({ host }), capture: (options) => this.source.capture(options),
-      captured: () => this.look(), saving: (file) => this.source.saving(file),
+      compare: (base) => this.open(this.href("compare", { base })), find, host: (host) => this.navigated({ host }),
+      capture: (options) => this.source.capture(options), captured: () => this.look(),
+      saving: (file) => this.source.saving(file),
       read: (name, options) => (name ? this.source.report(name, options) : this.source) });
     this.news = new News(this.shell.news, run);
     this.take(source);
@@ -87,10 +89,10 @@ class App {
     return this.learnt;
   }
 
-  /** All pages of a server: trends are of several runs. */
+  /** All pages of a server: some are of several runs. */
   pagesOf(analyses) {
     const every = [...BEYOND_ANALYSES, ...analyses.map((one) => one.name)];
-    return this.session.directory ? every : every.filter((name) => name !== "trends");
+    return this.session.directory ? every : every.filter((name) => !OF_RUNS.has(name));
   }
 
   /** Asks, once analyses are known, which pages have nothing to show; a page that was computed may have more to say. */
@@ -214,7 +216,7 @@ class App {
     } catch {
       return; // a version that is gone is news already; a server that does not answer is not worth a sentence
     }
-    this.shell.drawPickers(this.route, this.opened.run);
+    this.shell.entered(this.route, this.opened.run);
     this.news.offer(this.session.runs, this.opened.run);
   }
 
@@ -300,8 +302,22 @@ class App {
     return written({ page: pageOf(page), run, host: this.hosts().includes(host) ? host : null, params: given });
   }
 
+  /** The run that this one is compared with: the one that the address has, else the usual one. */
+  get base() {
+    const { page, params, run } = this.route;
+    const base = page === "compare" ? params.get("base") : null;
+    return base && base !== run ? base : usualBase(this.session.runs, run);
+  }
+
+  /** The parameters for another run: its base stays, unless it is that run; then both change places. */
+  paramsFor(run) {
+    if (this.route.page !== "compare") return new URLSearchParams();
+    return changed(new URLSearchParams(), { base: this.base === run ? this.route.run : this.base });
+  }
+
   /** The parameters of the address that another page has too. */
   kept(page) {
+    if (page === "compare") return changed(new URLSearchParams(), { base: this.base });
     const [here, there] = [this.route.page, page].map((name) =>
       this.session.analyses.find((one) => pageOf(one.name) === pageOf(name))
     );

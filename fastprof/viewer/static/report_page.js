@@ -72,22 +72,24 @@ export function reportTable(context, element, name, data, { columns, filters = [
   const shown = inText.flatMap((one) => one.columns);
   const first = columns ?? (shown.length ? [...new Set([...hosts, ...shown])] : []);
   const recorded = first.filter((column) => data.isRecorded(column.name ?? column));
-  const given = read(context.params, name);
-  const usual = options.sort ?? null;
   return table(element, data, {
-    name,
     rows: 10,
     bar: inText[0]?.bar,
-    changed: (state) => context.replace(written(context.params, name, state, usual)),
     ...options,
-    sort: given.sort === undefined ? usual : given.sort,
-    filter: given.filter || options.filter,
-    values: given.values,
+    ...addressed(context, name, options),
     columns: recorded.length ? recorded : null,
     filters: filters.filter((column) => data.has(column) && data.coded(column).texts.length > 1),
     csv: csvAddress(context, name),
     command: commandOf(context, name),
   });
+}
+
+/** The options of a table whose sorting and filters are in the address; `sort`, `filter`: those at first. */
+export function addressed(context, name, { sort = null, filter = "", changed = null }) {
+  const given = read(context.params, name);
+  return { name, sort: given.sort === undefined ? sort : given.sort, filter: given.filter || filter,
+    values: given.values,
+    changed: changed ?? ((state) => context.replace(written(context.params, name, state, sort))) };
 }
 
 /** A table of the report in a section of its own, if it has rows. Options: as `section` and `reportTable` have them. */

@@ -27,6 +27,13 @@ export function written({ page, run, host, params }) {
   return `#/${encodeURIComponent(page)}${query ? `?${query}` : ""}`;
 }
 
+/** The run that a run is compared with, unless one is chosen: the one before it, or the one after the first. */
+export function usualBase(runs, run) {
+  const at = runs.findIndex(({ name }) => name === run);
+  const others = [...runs.slice(at + 1), ...runs.slice(0, Math.max(at, 0)).reverse()];
+  return others.find(({ problem }) => !problem)?.name ?? null;
+}
+
 /** The params with these changes; what is null or empty goes. */
 export function changed(params, changes) {
   if (changes instanceof URLSearchParams) return new URLSearchParams(changes);

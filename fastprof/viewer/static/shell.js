@@ -11,7 +11,7 @@ import { label } from "./units.js";
 import { seen } from "./unseen.js";
 
 const GROUPS = [
-  ["", ["timeline", "trends"]],
+  ["", ["timeline", "trends", "compare"]],
   ["Summary", ["overview", "steps", "gaps", "input_pipeline", "annotations", "python_time", "inference"]],
   ["Ops", [
     "op_stats",
@@ -31,6 +31,7 @@ const GROUPS = [
 const EXTRA = {
   timeline: { title: "Trace viewer", summary: "" },
   trends: { title: "Trends", summary: "The runs of the log directory: step time, idle devices, findings, memory." },
+  compare: { title: "Compare", summary: "What changed between two runs: step time, and the ops and causes behind it." },
   tfprof: { title: "tfprof",
     summary: "Nodes and ops by name scope, input, op and line of code: time, memory, operations, parameters." },
   hlo: { title: "HLO text", summary: "Compiled programs, as the compiler prints them." },
@@ -43,6 +44,8 @@ const FILES = [
   ["trace.pftrace", "pftrace", "Trace for Perfetto", "All events in a file; open it at ui.perfetto.dev"],
 ];
 const ALL_HOSTS = "";
+/** Pages of all hosts, or that choose one themselves. */
+const WITHOUT_HOSTS = new Set(["timeline", "hlo", "compare"]);
 const PROBLEM_LETTERS = 100;
 
 export class Shell {
@@ -50,6 +53,7 @@ export class Shell {
     Object.assign(this, { session, go });
     this.nav = h("nav.nav", { "aria-label": "Pages" });
     this.pickers = h("div.pickers");
+    this.bases = h("div.bases");
     this.saving = h("div.menu-body");
     this.search = new SearchBox({ read: go.read, href: go.href,
       pages: () =>
@@ -84,7 +88,7 @@ export class Shell {
         h("span.spring"), this.session.saved ? null : dropdown("Save", this.saving),
         icon("◐", "Light or dark", toggleTheme)),
       h("div.side-body", h("div.session", { title: title ?? "" }, title ?? ""), this.search.element, this.pickers,
-        capture, this.nav, note ? h("div.version", note) : null,
+        this.bases, capture, this.nav, note ? h("div.version", note) : null,
         h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
   }
 
@@ -134,7 +138,8 @@ export class Shell {
   drawNav(route) {
     const isOpen = this.nav.querySelector(".nav-fold")?.open ?? false;
     clear(this.nav);
-    const { pages: names, empty } = this.session;
+    const { pages: names, count } = this.session;
+    const empty = count > 1 ? this.session.empty : { ...this.session.empty, compare: null }; // a run alone has no base
     const grouped = new Set(GROUPS.flatMap(([, pages]) => pages));
     const rest = names.filter((name) => !grouped.has(name));
     const folded = [];
@@ -166,6 +171,7 @@ export class Shell {
   /** Names the run that is shown, even one that the server does not list, and offers the others. */
   drawPickers(route, shown = route.run) {
     clear(this.pickers);
+    clear(this.bases);
     const { runs, count, matches } = this.session;
     const value = shown ?? runs.find((run) => run.open)?.name ?? "";
     const offered = matches?.runs ?? runs;
@@ -175,16 +181,25 @@ export class Shell {
     if (options.length > 1 || matches) {
       const label = value === runs.find((run) => run.newest)?.name ? "Run, the newest" : "Run";
       this.pickers.append(picker({ label, options, value, title: value, onchange: (run) => this.go.run(run) }));
+      const base = route.page === "compare" ? route.params.get("base") : null;
+      this.bases.append(this.basePicker(options.filter(([name]) => name !== value), base));
     }
     if (count > runs.length || matches) this.pickers.append(this.finder(count, matches));
     const hosts = this.go.hosts();
-    if (hosts.length > 1 && route.page !== "timeline" && route.page !== "hlo" && !this.session.saved) {
+    if (hosts.length > 1 && !WITHOUT_HOSTS.has(route.page) && !this.session.saved) {
       const options = [[ALL_HOSTS, `All ${hosts.length} hosts`], ...hosts];
       this.pickers.append(
         picker({ label: "Host", title: "Hosts on this page", options, value: route.host ?? ALL_HOSTS,
           onchange: (host) => this.go.host(host || null) }),
       );
     }
+  }
+
+  /** A list of the runs that the run can be compared with; a choice leads to the page of both. */
+  basePicker(options, base) {
+    const missing = options.some(([name]) => name === base) ? [] : [[base ?? "", base ?? "–"]];
+    return picker({ label: "Compare with", title: base, options: [...missing, ...options], value: base ?? "",
+      onchange: (name) => name && this.go.compare(name) });
   }
 
   /** A box that finds runs by name: the list has the newest only. */

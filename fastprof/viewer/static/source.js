@@ -115,6 +115,11 @@ export class ServerSource {
     return new Report(document, listed.analyses.find((analysis) => analysis.name === name)?.labels);
   }
 
+  /** The comparison of the run with the run `base`. */
+  async comparison(base, signal) {
+    return new Report(await this.json("compare", { base, shape: "columns" }, signal));
+  }
+
   /** Address of the run as a file: "report.html" or "trace.pftrace". */
   saving(file) {
     return this.address(`save/${file}`);

@@ -18,7 +18,7 @@ let tables = 0;
 
 /**
  * A table in an element. Options: `columns`: those to show at first, each a name or {name, title, text(value, row),
- * node(value, row), width, grow, hidden}; the others can be chosen. `sort`: {by, down}; `filters`: names of columns with
+ * node(value, row), scale, width, grow, hidden}; the others can be chosen. `sort`: {by, down}; `filters`: names of columns with
  * a box of their own; `filter`: what the box for all columns holds at first; `caption`; `csv`: address of the table
  * as a file; `command`: one that makes it; `rows`: how many are in sight, at most; `onrow(row)`; `selected`: a row; `bar`: a column of shares that is
  * drawn as bars; `where(row)`: which rows there are at all; `empty`: what is said where there is none; `values`: texts of

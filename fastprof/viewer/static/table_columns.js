@@ -34,7 +34,7 @@ export function shownColumns(data, options) {
 function described(data, column, options) {
   const { unit, description } = data.about(column.name);
   const isNumber = data.isNumber(column.name);
-  const one = isNumber && unit ? columnScale(data.column(column.name), unit) : null;
+  const one = column.scale ?? (isNumber && unit ? columnScale(data.column(column.name), unit) : null);
   return { ...column, description, number: isNumber, title: column.title ?? label(column.name),
     unit: one ? one.unit : null, text: column.text ?? cellText(unit, isNumber, one),
     cut: !isNumber && !column.text && !column.node, full: (value) => fullText(value, unit, isNumber),
@@ -53,7 +53,8 @@ function cellText(unit, isNumber, one) {
 function fixed(value, digits) {
   if (typeof value !== "number" || !Number.isFinite(value)) return text(value);
   if (value === 0) return "0";
-  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits,
+    signDisplay: "negative" });
 }
 
 function fullText(value, unit, isNumber) {

@@ -33,6 +33,12 @@ export function text(value, unit = null) {
   return unit ? `${number(value)} ${unit}` : number(value);
 }
 
+/** A change with its sign and unit. */
+export function signed(value, unit = null) {
+  if (typeof value !== "number" || value === 0 || Number.isNaN(value)) return text(value, unit);
+  return `${value > 0 ? "+" : "−"}${text(Math.abs(value), unit)}`;
+}
+
 /** A value with all digits, in the unit in which it is stored. */
 export function exact(value, unit = null) {
   if (typeof value !== "number" || !Number.isFinite(value)) return text(value);

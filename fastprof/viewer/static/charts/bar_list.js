@@ -7,18 +7,23 @@ import { text } from "../units.js";
 
 const MOST_RATES = 20;
 
-/** `names` and `values` in order; `titles`: what is shown of each beside the pointer; `onclick(place)`. */
-export function bars(element, { names, values, unit, colours, titles, label, onclick }) {
-  const most = Math.max(...values.map((value) => value ?? 0), Number.MIN_VALUE);
+/**
+ * `names` and `values` in order; `titles`: what is shown of each beside the pointer; `write(value, unit)`; `onclick(place)`.
+ * Bars of values below 0 go to the left of the others' begin.
+ */
+export function bars(element, { names, values, unit, colours, titles, label, onclick, write = text }) {
+  const least = Math.min(...values.map((value) => value ?? 0), 0);
+  const whole = Math.max(...values.map((value) => value ?? 0), Number.MIN_VALUE) - least;
   const shown = elided(names, 44);
   const rows = names.map((name, at) =>
     h(onclick ? "button.bar-row" : "div.bar-row", {
-      title: `${titles?.[at] ?? name}: ${text(values[at], unit)}`,
+      title: `${titles?.[at] ?? name}: ${write(values[at], unit)}`,
       onclick: onclick && (() => onclick(at)),
     }, h("span.bar-name", shown[at]), h("span.bar-track", h("span.bar-fill", { style: {
-      width: `${(100 * (values[at] ?? 0)) / most}%`,
+      "margin-left": `${(100 * (Math.min(values[at] ?? 0, 0) - least)) / whole}%`,
+      width: `${(100 * Math.abs(values[at] ?? 0)) / whole}%`,
       background: colours?.[at] ?? colour(0),
-    } })), h("span.bar-value", text(values[at], unit)))
+    } })), h("span.bar-value", write(values[at], unit)))
   );
   element.append(h("div.chart.bar-list", { role: "group", "aria-label": label }, rows));
 }

@@ -72,15 +72,21 @@ function bar(share) {
   return h("span.finding-bar", { "aria-hidden": "true" }, h("span.finding-part", { style: { width } }));
 }
 
-/** Links to the rows that show it, and to its time: "gaps.gaps?cause=input" is the table gaps of the page gaps, with that
+/** Where evidence is, and the params of its address: "gaps.gaps?cause=input" is the table gaps of the page gaps, with that
  * cause only. */
-function links(written, context) {
+export function evidenceOf(written) {
   const [, page, table, query] = EVIDENCE.exec(written) ?? [];
-  const analysis = context.analyses.find(({ name }) => name === page);
-  if (!analysis) return [];
   const equal = [...new URLSearchParams(query)];
   const only = equal.map(([column, value]) => [`only-${table}-${column}`, NUMBER.test(value) ? `= ${value}` : value]);
-  const href = context.href(page, { [TABLE]: table, ...Object.fromEntries(only) });
+  return { page, table, equal, params: { [TABLE]: table, ...Object.fromEntries(only) } };
+}
+
+/** Links to the rows that show it, and to its time. */
+function links(written, context) {
+  const { page, table, equal, params } = evidenceOf(written);
+  const analysis = context.analyses.find(({ name }) => name === page);
+  if (!analysis) return [];
+  const href = context.href(page, params);
   const row = analysis.tables[table];
   return [
     h("a.finding-evidence", { href, title: row ? `Rows of ${label(table)}, each ${row}` : null },

@@ -9,13 +9,12 @@ const MOST_ROWS = 60;
 
 /**
  * A flame graph in an element. `parents`, `depths`, `values`: by node, in preorder; `names(node)`, `colour(node)`;
- * `marked(node)`: a share of its width to be drawn as a line, null for none; `onselect(node)`; `unit`: of the values, picoseconds if it is not
- * given; `title`: its label for readers of screens.
+ * `marked(node)`: a share of its width to be drawn as a line, null for none; `onselect(node)`; `unit`: of the values, "ps" at first; `title`: its label for readers of screens.
  */
 export class FlameGraph extends CanvasChart {
   constructor(element, options) {
     super(element, "flame", options.title ?? "Flame graph of device time");
-    Object.assign(this, { unit: "ps", ...options });
+    Object.assign(this, { unit: "ps", marked: () => null, onselect: () => {}, ...options });
     this.root = 0;
     this.ends = ends(this.parents);
     this.back = h("button.button.small", { hidden: true, onclick: () => this.zoom(0) }, "All");

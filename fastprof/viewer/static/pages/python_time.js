@@ -57,7 +57,5 @@ function flame(holder, stacks, column) {
     values: stacks.column(column),
     names: (node) => stacks.value(node, "name") ?? "",
     colour: (node) => shade(stacks.value(node, "kind")),
-    marked: () => null,
-    onselect: () => {},
   });
 }

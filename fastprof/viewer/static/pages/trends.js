@@ -10,6 +10,7 @@ import { number } from "../units.js";
 
 const SOON_MS = 500;
 const LATER_MS = 10_000;
+const RUN_WIDTH = 240;
 const CHARTS = [
   ["Step time", "ps", [["step_time_p50_ps", "Median"], ["step_time_max_ps", "Longest"]]],
   ["Input", "share", [["input_share", "Share of step time"]]],
@@ -70,7 +71,10 @@ function draw(body, data) {
   });
   if (boxes.length) columns(body, ...boxes.map(({ box }) => box));
   for (const one of boxes) one.draw();
-  const run = { name: "run", node: (name) => h("a", { href: addressOf(name), title: "Open the run" }, name) };
+  const run = { name: "run", width: RUN_WIDTH,
+    node: (name, row) =>
+      h("span.trend-run", h("a", { href: addressOf(name), title: "Open the run" }, name),
+        row + 1 < data.length ? comparison(name, data.value(row + 1, "run")) : null) };
   table(section(body, "Runs"), data, { name: "trends", rows: 20,
     columns: [run, ...COLUMNS.filter((name) => data.isRecorded(name))] });
 }
@@ -84,6 +88,11 @@ function namesOf(runs) {
     (days.size > 1 ? `${date.replace("_", "-")} ` : "") + time.replaceAll("_", ":")
   );
   return { names, day: days.size > 1 ? "" : [...days][0].replaceAll("_", "-") };
+}
+
+function comparison(run, base) {
+  const href = written({ page: "compare", run, host: null, params: new URLSearchParams({ base }) });
+  return h("a", { href, title: `Compare with ${base}` }, "compare");
 }
 
 function addressOf(run) {
