@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 WINDOW, LENIENT, STRICT, LEAST_SEGMENT = 50, 0.01, 0.001, 2
 
@@ -20,7 +20,9 @@ def find_slowly(values: Sequence[float], least: float = 0.02) -> list[int]:
     splits = sorted(weak)
     while splits:
         bounds = [0, *splits, len(values)]
-        sides = {at: (values[first:at], values[at:last]) for first, at, last in zip(bounds, bounds[1:], bounds[2:])}
+        sides = {
+            at: (values[first:at], values[at:last]) for first, at, last in zip(bounds, splits, bounds[2:], strict=False)
+        }
         short = {at for at, pair in sides.items() if min(map(len, pair)) < LEAST_SEGMENT}
         doubt = {at: 1.0 if at in short else difference(*pair) for at, pair in sides.items()}
         size = {at: abs(mean(y) - mean(x)) / min(mean(x), mean(y)) for at, (x, y) in sides.items()}
@@ -36,7 +38,7 @@ def find_slowly(values: Sequence[float], least: float = 0.02) -> list[int]:
 def split(window: Sequence[float]) -> list[int]:
     bounds = [0, len(window)]
     while True:
-        pieces = [(a, b) for a, b in zip(bounds, bounds[1:]) if b - a > 1]
+        pieces = [(a, b) for a, b in pairwise(bounds) if b - a > 1]
         ways = [(statistic(window[a:s], window[s:e]), s, a, b) for a, b in pieces for s in range(a + 1, b)
                 for e in range(s + 1, b + 1)]  # fmt: skip
         if not ways:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -122,17 +123,15 @@ def _split_window(window: Float64s) -> list[int]:
     """Return the splits of a window: always the one with the largest E-statistic, until its sides do not differ."""
     bounds = [0, len(window)]
     while True:
-        segments = [(first, last) for first, last in zip(bounds, bounds[1:], strict=False) if last - first > 1]
+        segments = [(first, last) for first, last in pairwise(bounds) if last - first > 1]
         splits = [(*_find_split(window[first:last]), first, last) for first, last in segments]
         if not splits:
             return bounds[1:-1]
         _, split, first, last = max(splits, key=lambda split: split[0])
-        if (
-            compute_probability(window[first : first + split], window[first + split : last])
-            > _LENIENCE * MAX_PROBABILITY
-        ):
+        split += first
+        if compute_probability(window[first:split], window[split:last]) > _LENIENCE * MAX_PROBABILITY:
             return bounds[1:-1]
-        bounds = sorted([*bounds, first + split])
+        bounds = sorted([*bounds, split])
 
 
 def _find_split(segment: Float64s) -> tuple[float, int]:
