@@ -111,6 +111,8 @@ def _show_figures(args: argparse.Namespace, form: str, trends: RunTrends) -> int
     if publish is not None:
         with output.open_sink(argparse.Namespace(**vars(args) | {"output": args.publish}), "json") as sink:
             sink.send(publish(table))
+        if args.publish != "-":
+            args.talk.note(f"Wrote {args.publish}")
     if args.publish != "-":
         with output.open_sink(args, form) as sink:
             if form == "table":

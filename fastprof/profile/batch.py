@@ -21,11 +21,12 @@ from fastprof.profile.trend_figures import (
     RunFigures,
     describe_losses,
     find_start,
+    list_changes,
     list_figure_reports,
     make_figures_table,
     measure_figures,
 )
-from fastprof.schema.tables import Bytes, Count, Kind, Picoseconds, Share, String, TableSchema
+from fastprof.schema.tables import Bytes, Count, Kind, Number, Picoseconds, Share, String, TableSchema
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -60,6 +61,20 @@ _TRENDS: Final = TableSchema(
 )
 
 
+_CHANGES: Final = TableSchema(
+    "changes",
+    "a change point of a column of trends, by column, the newest first",
+    (
+        String("column", "column of trends"),
+        String("run", "first run after the change"),
+        Share("change_share", "after / before - 1; null: before is 0"),
+        Number("before", "mean of the runs from the change point before"),
+        Number("after", "mean of the runs until the next change point"),
+    ),
+    derived=True,
+)
+_MEASURED: Final = ("ps", "share", "bytes")
+"""Units of columns that have change points."""
 _RUNS: Final = TableSchema(
     "runs", "a run, by log directory", (String("logdir", "log directory as given"), *_TRENDS.columns), derived=True
 )
@@ -92,6 +107,17 @@ def _round_figure(figure: object) -> int | None:
 def make_trends_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Make the table of rows that have a ``run``; one that cannot be read has a ``problem`` only."""
     return pa.Table.from_pylist([dict(row) for row in rows], schema=_TRENDS.arrow())
+
+
+def make_changes_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Make the table of the change points of rows, the newest run first."""
+    changes = [
+        {"column": column.name, **change}
+        for column in _TRENDS.columns
+        if column.unit in _MEASURED
+        for change in list_changes([(row["run"], row.get(column.name)) for row in rows])
+    ]
+    return pa.Table.from_pylist(changes, schema=_CHANGES.arrow())
 
 
 def make_runs_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

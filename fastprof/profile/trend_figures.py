@@ -137,11 +137,18 @@ def describe_series(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _mark_changes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add the change points of a series to its rows, the newest first."""
-    known = [row for row in reversed(rows) if row["value"] is not None]
-    for row in known:
-        row["is_change_point"] = False
-    for point in find_change_points([row["value"] for row in known]):
-        known[point.index] |= {
-            "is_change_point": True, "change_share": point.share, "before": point.before, "after": point.after,
-        }  # fmt: skip
-    return list(rows)
+    changes = {change["run"]: change for change in list_changes([(row["run"], row["value"]) for row in rows])}
+    return [
+        row if row["value"] is None else row | {"is_change_point": row["run"] in changes} | changes.get(row["run"], {})
+        for row in rows
+    ]
+
+
+def list_changes(series: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:
+    """Return the change points of runs and their values, both the newest first; None: unknown."""
+    known = [(run, value) for run, value in reversed(series) if value is not None]
+    points = find_change_points([value for _, value in known])
+    return [
+        {"run": known[point.index][0], "change_share": point.share, "before": point.before, "after": point.after}
+        for point in reversed(points)
+    ]
