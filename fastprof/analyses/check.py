@@ -77,12 +77,12 @@ class Condition:
 
 
 def resolve_figure(name: str) -> str:
-    """Return ``report.figure`` of a figure or its alias. UsageError: there is no such figure."""
+    """Return ``report.figure`` of a figure or its alias. UsageError: the figure is unknown."""
     figure = ALIASES.get(name, name)
     report, _, scalar = figure.partition(".")
     known = runner.get_analysis(report).SCALARS if report in ANALYSES else {}
     if scalar not in known:
-        near = suggest_name(name, [*ALIASES, *(f"{report}.{one}" for one in known)])
+        near = suggest_name(name, [*ALIASES, *(f"{report}.{scalar}" for scalar in known)])
         raise UsageError(f"no figure {name!r}{near}; write an alias ({', '.join(ALIASES)}) or report.figure")
     return figure
 

@@ -1,4 +1,4 @@
-"""Show the runs of log directories as a table: step time, compute, what costs most, memory; or figures over runs.
+"""Show the runs of log directories as a table: step time, compute, what costs most; or chosen figures.
 
 A row is a run, the newest first. Each run is analysed once: its row and figures are kept in the cache folder of
 fastprof serve. With --figure, a row is a figure of a run, and change points of its mean are marked.

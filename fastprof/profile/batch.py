@@ -172,7 +172,7 @@ def trends(
 
     With ``figures``, as of ``fastprof.check``, return a row per run and figure instead: logdir, run, start_unix_ns,
     figure, value, unit, is_change_point, change_share, before, after, reason. docs/compare.md says what a change point
-    is. UsageError: there is no such figure.
+    is. UsageError: a figure is unknown.
 
     Columns: run, step_count, step_time_p50_ps, step_time_max_ps, input_share, not_computing_share, finding_share,
     finding (what costs most), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: some of them, as of

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from fastprof.analyses.check import get_figure_unit, get_number, resolve_figure
-from fastprof.derive.comparison.change_points import find_change_points
 from fastprof.schema.tables import Flag, Kind, Number, Share, String, TableSchema
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_measure
@@ -54,6 +52,8 @@ class RunFigures:
 
     def make_row(self, figure: str) -> dict[str, Any]:
         """Return the row of a figure, without what depends on other runs."""
+        from fastprof.analyses.check import get_figure_unit
+
         report, _, name = figure.partition(".")
         measured = self.reports.get(report, {})
         value, reason = measured.get("figures", {}).get(name, (None, self.error))
@@ -67,6 +67,8 @@ class RunFigures:
 def measure_figures(profile: Profile, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the numbers of reports by report: value and reason of each figure, the start of the run, and its problem.
     Raises FastprofError."""
+    from fastprof.analyses.check import get_number
+
     reports = profile.reports_together(*names)
     about = {"start_unix_ns": find_start(profile), "problem": describe_losses(profile)}
     return {
@@ -92,13 +94,17 @@ def describe_losses(profile: Profile) -> str | None:
 
 
 def list_figure_reports(figures: Iterable[str]) -> list[str]:
-    """Return the reports that have these figures. UsageError: there is no such figure."""
+    """Return the reports that have these figures. UsageError: a figure is unknown."""
+    from fastprof.analyses.check import resolve_figure
+
     return list(dict.fromkeys(resolve_figure(name).partition(".")[0] for name in figures))
 
 
 def make_figures_table(runs: Sequence[RunFigures], figures: Iterable[str]) -> pa.Table:
     """Make the table of figures, or their aliases. ``runs``: the newest first. Each log directory is a series of its
     own, because runs of different ones may be of different programs."""
+    from fastprof.analyses.check import resolve_figure
+
     rows = []
     for figure in dict.fromkeys(map(resolve_figure, figures)):
         for logdir in dict.fromkeys(run.logdir for run in runs):
@@ -146,6 +152,8 @@ def _mark_changes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def list_changes(series: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:
     """Return the change points of runs and their values, both the newest first; None: unknown."""
+    from fastprof.derive.comparison.change_points import find_change_points
+
     known = [(run, value) for run, value in reversed(series) if value is not None]
     points = find_change_points([value for _, value in known])
     return [

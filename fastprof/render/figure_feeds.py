@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -27,13 +27,10 @@ def write_prometheus(figures: pa.Table) -> Iterator[bytes]:
         metric = f"fastprof_{figure.replace('.', '_')}"
         unit = of_figure[0]["unit"]
         lines = [f"# HELP {metric} {figure} of fastprof{f', in {unit}' if unit else ''}", f"# TYPE {metric} gauge"]
-        lines += [f"{metric}{_make_labels(row)} {row['value']!r}" for row in of_figure]
+        for row in of_figure:
+            labels = ",".join(f'{name}="{row[name].translate(_ESCAPES)}"' for name in ("logdir", "run"))
+            lines.append(f"{metric}{{{labels}}} {row['value']!r}")
         yield "".join(f"{line}\n" for line in lines).encode()
-
-
-def _make_labels(row: Mapping[str, Any]) -> str:
-    """Return the labels of a sample; together they are of one run."""
-    return "{" + ",".join(f'{name}="{row[name].translate(_ESCAPES)}"' for name in ("logdir", "run")) + "}"
 
 
 FEEDS: Final[Mapping[str, Callable[[pa.Table], Iterator[bytes]]]] = {

@@ -274,8 +274,8 @@ class RunTrends:
         key = None if self._cache is None else self._make_key(run)
         if self._cache is None or key is None:
             return dict(measure(self._load(run), names))
-        found = {name: self._cache.find(f"{name}-{key}", _read_row) for name in names}
-        rows = {name: row for name, row in found.items() if row is not None}
+        kept = ((name, self._cache.find(f"{name}-{key}", _read_row)) for name in names)
+        rows = {name: row for name, row in kept if row is not None}
         missing = [name for name in names if name not in rows]
         if not missing:
             return rows

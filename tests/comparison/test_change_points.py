@@ -44,7 +44,7 @@ def test_changes_are_found_where_they_are(values: list[float], found: list[int])
 
 
 @pytest.mark.parametrize("at", [0, 1, 20, 24, 25, 49, 50, 74, 98, 99])
-def test_a_single_slow_run_is_no_change(at: int) -> None:
+def test_a_single_slow_run_does_not_count(at: int) -> None:
     values = make_series((100, 10))
     values[at] = 30.0
     assert find_change_points(values) == []
@@ -62,6 +62,13 @@ def test_a_change_has_the_means_of_its_sides() -> None:
     assert point.share == pytest.approx(0.2) and point.probability < 1e-6
     (rise,) = find_change_points([0.0] * 10 + [5.0] * 10)
     assert rise.share is None and rise.index == 10
+
+
+def test_noise_is_rarely_called_a_change_and_changes_are_found() -> None:
+    unchanged = [find_change_points(make_series((50, 10), seed=seed)) for seed in range(300)]
+    assert sum(map(bool, unchanged)) <= 3
+    slower = [find_change_points(make_series((20, 10), (3, 10.5), seed=seed)) for seed in range(100)]
+    assert sum(any(19 <= point.index <= 21 for point in points) for points in slower) >= 95
 
 
 def test_smaller_changes_are_found_if_wanted() -> None:

@@ -7,8 +7,8 @@ E-divisive with means in windows, as in Hunter (Fleming et al., 2023, doi.org/10
 2. Of the weak change points of all windows, the least significant one is removed until each has p < 0.001, then the
    smallest one until each is at least 2 %. Each removal joins two segments, and its neighbours are tested again.
 
-A single slow run is no change, unlike there: values far from both neighbours are left out, and a segment of one value
-counts as not significant. Nothing is random. The time is linear in the number of values.
+Unlike there, a single slow run does not count as a change: values far from both neighbours are left out, and a segment
+of one value counts as not significant. Nothing is random. The time is linear in the number of values.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def _find_weak_splits(series: Float64s) -> list[int]:
     splits: set[int] = set()
     start = 0
     while start < len(series):
-        found = _split_window(series[start : start + WINDOW])
-        splits.update(start + split for split in found)
-        start = max(start + max(found, default=0), start + WINDOW // 2)
+        of_window = _split_window(series[start : start + WINDOW])
+        splits.update(start + split for split in of_window)
+        start += max([WINDOW // 2, *of_window])
     return sorted(splits)
 
 
