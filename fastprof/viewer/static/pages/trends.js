@@ -72,11 +72,10 @@ function draw(body, data, changes) {
       return means ? [line, { name: `${words}, mean`, values: means, colour: colour(at), dash: "dash" }] : [line];
     });
     const onclick = opens(unit === "ps" ? "timeline" : "overview");
-    return { box,
-      draw: () => {
-        lines(box.body, { x: names, xTitle: day, series, unit, label: `${title} of each run`, onclick });
-        for (const [name, words] of parts) sayChange(box.body, words, changes.find((one) => one.column === name), unit);
-      } };
+    return { box, draw: () => {
+      lines(box.body, { x: names, xTitle: day, series, unit, label: `${title} of each run`, onclick });
+      for (const [name, words] of parts) sayChange(box.body, words, changes.find((one) => one.column === name), unit);
+    } };
   });
   if (boxes.length) columns(body, ...boxes.map(({ box }) => box));
   for (const one of boxes) one.draw();
@@ -100,8 +99,10 @@ function sayChange(element, words, change, unit) {
   if (!change) return;
   const { run, change_share: share, before, after } = change;
   const size = share === null ? "" : `${share > 0 ? "+" : "-"}${text(Math.abs(share), "share")} `;
-  element.append(h("p.sentence", `${words}: mean ${text(after, unit)} since run `, h("a", { href: addressOf(run) }, run),
-    `, ${size}from ${text(before, unit)}`));
+  element.append(
+    h("p.sentence", `${words}: mean ${text(after, unit)} since run `, h("a", { href: addressOf(run) }, run),
+      `, ${size}from ${text(before, unit)}`),
+  );
 }
 
 /** Runs as charts name them: by their time if they are named so, without the day if that is the same. */
