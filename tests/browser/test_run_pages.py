@@ -289,7 +289,7 @@ def test_trends_show_where_a_figure_changed(served: Callable[..., str], logs: Pa
     drawing = page.get_by_label("Step time of each run")
     assert drawing.locator("path[stroke-dasharray]").count() >= 1
     box = drawing.bounding_box()
-    page.mouse.click(box["x"] + box["width"] - 20, box["y"] + box["height"] / 2)
+    page.mouse.click(box["x"] + box["width"] - 50, box["y"] + box["height"] / 2)
     page.wait_for_function("() => location.hash.startsWith('#/timeline') && location.hash.includes('2026_01_09')")
 
 
