@@ -119,8 +119,9 @@ def _show_figures(args: argparse.Namespace, form: str, trends: RunTrends) -> int
                 _send_series(args, sink, table, shown)
             else:
                 output.send_table(args, sink, shown, "figures", form, "rows")
-        hidden = sum(max(0, count - (limit or count)) for count in Counter(run.logdir for run in runs).values())
-        _note_hidden_runs(args, len(runs) - hidden, len(runs))
+        of_logdir = Counter(run.logdir for run in runs)
+        most = len(runs) if limit is None else limit
+        _note_hidden_runs(args, sum(min(count, most) for count in of_logdir.values()), len(runs))
     for run in runs:
         if run.problem:
             args.talk.error(f"{run.run}: {run.problem}")
@@ -139,13 +140,15 @@ def _analyse(args: argparse.Namespace, chosen: Sequence[tuple[str, Run]], analys
 
 def _take_newest(figures: pa.Table, limit: int | None) -> pa.Table:
     """Return the first rows of each figure and log directory."""
+    import pyarrow as pa
+
     counts: Counter[tuple[str, str]] = Counter()
     rows = []
     for at, series in enumerate(zip(figures["figure"].to_pylist(), figures["logdir"].to_pylist(), strict=True)):
         counts[series] += 1
         if limit is None or counts[series] <= limit:
             rows.append(at)
-    return figures.take(rows)
+    return figures.take(pa.array(rows, pa.int64()))
 
 
 def _send_series(args: argparse.Namespace, sink: output.Sink, figures: pa.Table, shown: pa.Table) -> None:
@@ -166,9 +169,11 @@ def _send_series(args: argparse.Namespace, sink: output.Sink, figures: pa.Table,
             text = f"{names[figure]}{place}: {describe_series([row for row in rows if row['logdir'] == logdir])}"
             lines.append(sink.look.strong(escape_text(sink.look.fit(text))))
         sink.send(f"{line}\n".encode(sink.look.encoding, "backslashreplace") for line in [*lines, ""])
-        table = make_readable_table(shown.filter(pc.equal(shown["figure"], figure)))
-        table = table if several else table.drop_columns(["logdir"])
-        output.send_table(args, sink, table, "figures", "table", "runs")
+        of_figure = shown.filter(pc.equal(shown["figure"], figure))
+        if of_figure.num_rows:
+            table = make_readable_table(of_figure)
+            table = table if several else table.drop_columns(["logdir"])
+            output.send_table(args, sink, table, "figures", "table", "runs")
 
 
 def _choose_feed(path: str) -> Callable[[pa.Table], Iterator[bytes]]:

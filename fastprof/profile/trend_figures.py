@@ -56,11 +56,11 @@ class RunFigures:
 
         report, _, name = figure.partition(".")
         measured = self.reports.get(report, {})
-        value, reason = measured.get("figures", {}).get(name, (None, self.error))
+        value, reason = measured.get("figures", {}).get(name, (None, self.error or "not recorded"))
         return {
             "logdir": self.logdir, "run": self.run, "start_unix_ns": measured.get("start_unix_ns"), "figure": figure,
             "value": value, "unit": get_figure_unit(figure),
-            "reason": (reason or "not recorded") if value is None else None,
+            "reason": reason if value is None else None,
         }  # fmt: skip
 
 
@@ -71,13 +71,14 @@ def measure_figures(profile: Profile, names: Sequence[str]) -> dict[str, dict[st
 
     reports = profile.reports_together(*names)
     about = {"start_unix_ns": find_start(profile), "problem": describe_losses(profile)}
-    return {
-        name: about
-        | {
-            "figures": {figure.name: (get_number(figure.value), figure.reason) for figure in report.scalars.values()},
+    measured = {}
+    for name, report in reports.items():
+        figures = {
+            figure.name: (get_number(figure.value), figure.reason or "the figure is not a number")
+            for figure in report.scalars.values()
         }
-        for name, report in reports.items()
-    }
+        measured[name] = {**about, "figures": figures}
+    return measured
 
 
 def find_start(profile: Profile) -> int | None:

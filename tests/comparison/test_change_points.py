@@ -40,6 +40,7 @@ def make_series(*levels: tuple[int, float], noise: float = 0.01, seed: int = 0) 
     ],
 )
 def test_changes_are_found_where_they_are(values: list[float], found: list[int]) -> None:
+    """Apache Otava 0.8.0 finds the same, with 0.02 as its least magnitude."""
     assert [point.index for point in find_change_points(values)] == found
 
 

@@ -86,6 +86,9 @@ def test_people_read_the_latest_value_and_the_last_change(logs: Path, capsys: py
     assert [line.split()[0] for line in table[1:3]] == [name_run(9), name_run(8)] and table[3] == ""
     assert table[4] == "peak_memory: unknown in 9 runs"
     assert "steps.step_time_max_ps: " in show(capsys, logs, "--figure", "steps.step_time_max_ps")
+    assert show(capsys, logs, "--figure", "step_time_p50", "--limit", "0").splitlines() == [first, ""]
+    (row, *_) = rows_of(capsys, logs, "--figure", "steps.steps_source")
+    assert (row["value"], row["reason"]) == (None, "the figure is not a number")
 
 
 def test_each_log_directory_is_a_series(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
