@@ -86,27 +86,26 @@ def _find_spikes(series: Float64s) -> Bools:
 
 def _find_in(series: Float64s, min_change: float) -> list[ChangePoint]:
     splits = _find_weak_splits(series)
-    while splits:
-        points = _measure_splits(series, splits)
-        weakest = max(points, key=lambda point: point.probability)
-        if weakest.probability < MAX_PROBABILITY:
-            weakest = min(points, key=lambda point: point.magnitude)
-            if weakest.magnitude >= min_change:
-                return points
-        splits.remove(weakest.index)
-    return []
-
-
-def _measure_splits(series: Float64s, splits: Sequence[int]) -> list[ChangePoint]:
-    """Return the splits with means and p of the segments beside them."""
-    bounds = [0, *splits, len(series)]
-    points = []
-    for first, split, last in zip(bounds, bounds[1:], bounds[2:], strict=False):
-        before, after = series[first:split], series[split:last]
-        is_short = min(len(before), len(after)) < _MIN_SEGMENT
-        probability = 1.0 if is_short else compute_probability(before, after)
-        points.append(ChangePoint(split, float(before.mean()), float(after.mean()), probability))
+    points = [_measure_split(series, splits, at) for at in range(len(splits))]
+    while points:
+        weakest = max(range(len(points)), key=lambda at: points[at].probability)
+        if points[weakest].probability < MAX_PROBABILITY:
+            weakest = min(range(len(points)), key=lambda at: points[at].magnitude)
+            if points[weakest].magnitude >= min_change:
+                break
+        del points[weakest], splits[weakest]
+        for at in range(max(weakest - 1, 0), min(weakest + 1, len(splits))):
+            points[at] = _measure_split(series, splits, at)
     return points
+
+
+def _measure_split(series: Float64s, splits: Sequence[int], at: int) -> ChangePoint:
+    """Return a split with means and p of the segments beside it."""
+    first, split, last = [0, *splits, len(series)][at : at + 3]
+    before, after = series[first:split], series[split:last]
+    is_short = min(len(before), len(after)) < _MIN_SEGMENT
+    probability = 1.0 if is_short else compute_probability(before, after)
+    return ChangePoint(split, float(before.mean()), float(after.mean()), probability)
 
 
 def _find_weak_splits(series: Float64s) -> list[int]:
