@@ -17,6 +17,7 @@ from paired_runs import Plan
 import fastprof
 from fastprof.cli.main import main
 from fastprof.errors import UsageError
+from fastprof.profile import trend_figures
 from fastprof.profile.trend_figures import RunFigures, list_changes, make_figures_table
 from fastprof.render.figure_feeds import write_json_lines, write_prometheus
 from fastprof.viewer import run_list
@@ -122,7 +123,7 @@ def test_tables_are_runs_and_figures(logs: Path, tmp_path: Path, capsys: pytest.
 
 def test_what_is_known_is_kept(logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[tuple[str, tuple[str, ...]]] = []
-    real = run_list.measure_figures
+    real = trend_figures.measure_figures
 
     def counted(profile: fastprof.Profile, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         measured.append((profile.run or "", tuple(names)))
