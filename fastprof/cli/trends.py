@@ -194,11 +194,14 @@ def _note_hidden_runs(args: argparse.Namespace, shown: int, total: int) -> None:
 def _choose_runs(args: argparse.Namespace) -> list[tuple[str, Run]]:
     """Return log directories and their runs, newest first. Raises UsageError, NotFoundError."""
     import fastprof
+    from fastprof.inputs.paths import show_path
 
     if "-" in args.session or args.as_hosts:
         raise UsageError("trends are of the runs of log directories: give their paths, without --as-hosts")
     chosen = [
-        (logdir, run) for logdir in dict.fromkeys(args.session) for run in fastprof.runs(logdir, since=args.since)
+        (show_path(logdir), run)
+        for logdir in dict.fromkeys(args.session)
+        for run in fastprof.runs(logdir, since=args.since)
     ]
     if not chosen:
         raise NotFoundError(f"no run since {args.since}", path=args.session[0])

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError
 from fastprof.inputs import resolve as sessions
+from fastprof.inputs.paths import show_path
 from fastprof.inputs.resolve import Run
 from fastprof.profile.loading import load, load_on_engine
 from fastprof.profile.trend_figures import (
@@ -193,7 +194,7 @@ def trends(
         rows.append({"run": run.name} | row)
     if not chosen:
         return make_trends_table(rows)
-    where = os.fspath(logdir)
+    where = show_path(os.fspath(logdir))
     return make_figures_table(
         [RunFigures(where, row["run"], row.get("reports", {}), row.get("problem")) for row in rows], chosen
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -201,6 +202,13 @@ def test_names_of_runs_are_escaped_and_unknown_values_left_out() -> None:
          "value": None, "unit": "share", "reason": "b: no such file"},
     ]  # fmt: skip
     assert b"".join(write_prometheus(table.slice(1))) == b""
+
+
+def test_a_log_directory_may_have_any_name(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = logs.rename(os.fsdecode(bytes(logs.parent) + b'/l\xff"gs'))
+    rows = rows_of(capsys, named, "--figure", "step_time")
+    assert rows[0]["logdir"].endswith('/l\\xff"gs') and rows_of(capsys, named)[0]["logdir"] == rows[0]["logdir"]
+    assert fastprof.trends(named, figures="step_time").to_pylist() == rows
 
 
 def test_runs_without_a_value_are_passed_over() -> None:
