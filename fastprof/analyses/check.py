@@ -73,7 +73,24 @@ class Condition:
 
     @property
     def unit(self) -> str | None:
-        return runner.get_analysis(self.report).SCALARS[self.figure.partition(".")[2]].unit
+        return get_figure_unit(self.figure)
+
+
+def resolve_figure(name: str) -> str:
+    """Return ``report.figure`` of a figure or its alias. UsageError: the figure is unknown."""
+    figure = ALIASES.get(name, name)
+    report, _, scalar = figure.partition(".")
+    known = runner.get_analysis(report).SCALARS if report in ANALYSES else {}
+    if scalar not in known:
+        near = suggest_name(name, [*ALIASES, *(f"{report}.{scalar}" for scalar in known)])
+        raise UsageError(f"no figure {name!r}{near}; write an alias ({', '.join(ALIASES)}) or report.figure")
+    return figure
+
+
+def get_figure_unit(figure: str) -> str | None:
+    """Return the unit of ``report.figure``."""
+    report, _, scalar = figure.partition(".")
+    return runner.get_analysis(report).SCALARS[scalar].unit
 
 
 def parse_condition(text: str) -> Condition:
@@ -83,20 +100,10 @@ def parse_condition(text: str) -> Condition:
     if match is None:
         raise UsageError(f"{text!r} is not a condition; write FIGURE > LIMIT, as in 'step_time_p50 > +5%'")
     name, sign, plus, amount, unit = match.groups()
-    figure = ALIASES.get(name, name)
-    report, _, scalar = figure.partition(".")
-    if report not in ANALYSES or scalar not in runner.get_analysis(report).SCALARS:
-        known = (
-            [*ALIASES, *(f"{report}.{scalar}" for scalar in runner.get_analysis(report).SCALARS)]
-            if report in ANALYSES
-            else ALIASES
-        )
-        raise UsageError(
-            f"no figure {name!r}{suggest_name(name, known)}; write an alias ({', '.join(ALIASES)}) or report.figure"
-        )
+    figure = resolve_figure(name)
     if plus and unit == "%":
         return Condition(text.strip(), figure, sign[0] == ">", float(f"{plus}{amount}") / 100, True, True)
-    limit = _parse_limit(text, amount, unit, runner.get_analysis(report).SCALARS[scalar].unit)
+    limit = _parse_limit(text, amount, unit, get_figure_unit(figure))
     return Condition(text.strip(), figure, sign[0] == ">", -limit if plus == "-" else limit, bool(plus), False)
 
 
@@ -194,7 +201,7 @@ def _judge_condition(condition: Condition, new: RunFacts, reference: Reference |
     value = new.figures.get(condition.figure, (None, None))[0]
     row: dict[str, Any] = {
         "condition": condition.text, "figure": condition.figure, "unit": condition.unit, "state": UNKNOWN,
-        "new": _to_number(value),
+        "new": get_number(value),
     }  # fmt: skip
     if row["new"] is None:
         return row | {"reason": f"the run has no value: {new.reasons.get(condition.figure, 'not recorded')}"}
@@ -204,7 +211,7 @@ def _judge_condition(condition: Condition, new: RunFacts, reference: Reference |
     values = [
         known
         for run in earlier
-        if (known := _to_number(run.figures.get(condition.figure, (None, None))[0])) is not None
+        if (known := get_number(run.figures.get(condition.figure, (None, None))[0])) is not None
     ]
     if not values or reference is None:
         return row | {
@@ -217,7 +224,8 @@ def _judge_condition(condition: Condition, new: RunFacts, reference: Reference |
     return row | _judge_change(condition, row["new"], values, _measure_change(condition, new, earlier, values))
 
 
-def _to_number(value: object) -> float | None:
+def get_number(value: object) -> float | None:
+    """Return a finite number as float, or None for other values."""
     return (
         float(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -239,7 +247,7 @@ def _measure_change(
     condition: Condition, new: RunFacts, earlier: Sequence[RunFacts], values: Sequence[float]
 ) -> StepChange | None:
     """Return the change with its interval, if the figure has one: from the spread of earlier runs, or from steps."""
-    value = _to_number(new.figures[condition.figure][0]) or 0.0
+    value = get_number(new.figures[condition.figure][0]) or 0.0
     match = _OF_STEPS.fullmatch(condition.figure)
     if match is None:
         return compare_with_history(values, value)

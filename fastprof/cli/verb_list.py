@@ -48,7 +48,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "Compare and share": {
         "compare": "two runs: is a step slower, and what changed",
         "check": "a run against limits or earlier runs, with exit codes for pipelines",
-        "trends": "the runs of a log directory as a table",
+        "trends": "the runs of log directories as a table, figures over runs, and where they changed",
         "report": "all reports at once, also as one HTML file",
         "export": "tables as Parquet, Arrow or CSV; 'export trace', 'export xspace'",
     },

@@ -15,9 +15,19 @@ import pyarrow as pa
 
 from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError
 from fastprof.inputs import resolve as sessions
+from fastprof.inputs.paths import show_path
 from fastprof.inputs.resolve import Run
 from fastprof.profile.loading import load, load_on_engine
-from fastprof.schema.tables import Bytes, Count, Kind, Picoseconds, Share, String, TableSchema
+from fastprof.profile.trend_figures import (
+    RunFigures,
+    describe_losses,
+    find_start,
+    list_changes,
+    list_figure_reports,
+    make_figures_table,
+    measure_figures,
+)
+from fastprof.schema.tables import Bytes, Count, Kind, Number, Picoseconds, Share, String, TableSchema
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -27,9 +37,8 @@ if TYPE_CHECKING:
     from fastprof.profile.report import Report
 
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Number that grows when other values are computed: older rows are computed again."""
-_LOSSES: Final = ("data_loss", "error")
 REPORTS: Final = ("steps", "diagnosis", "memory_profile", "input_pipeline")
 _TRENDS: Final = TableSchema(
     "trends",
@@ -53,14 +62,30 @@ _TRENDS: Final = TableSchema(
 )
 
 
+_CHANGES: Final = TableSchema(
+    "changes",
+    "a change point of a column of trends, by column, the newest first",
+    (
+        String("column", "column of trends"),
+        String("run", "first run after the change"),
+        Share("change_share", "after / before - 1; null: before is 0"),
+        Number("before", "mean of the runs from the change point before"),
+        Number("after", "mean of the runs until the next change point"),
+    ),
+    derived=True,
+)
+_MEASURED: Final = ("ps", "share", "bytes")
+"""Units of columns that have change points."""
+_RUNS: Final = TableSchema(
+    "runs", "a run, by log directory", (String("logdir", "log directory as given"), *_TRENDS.columns), derived=True
+)
+
+
 def measure_run(profile: Profile) -> dict[str, Any]:
     """Return the row of a run, but for its name. Reads all events. Raises FastprofError."""
     reports = profile.reports_together(*REPORTS)
     steps, diagnosis, memory, pipeline = (reports[name].scalars for name in REPORTS)
-    starts = [start for start in profile.tables["hosts"]["start_unix_ns"].to_pylist() if start is not None]
     findings = reports["diagnosis"].tables["findings"].slice(0, 1).to_pylist()
-    remarks = profile.remarks().to_pylist()
-    lost = [f"{row['count']:,} {row['code']}: {row['example']}" for row in remarks if row["severity"] in _LOSSES]
     share, percent = diagnosis["compute_share"].value, pipeline["input_percent"].value
     return {
         "step_count": steps["step_count"].value,
@@ -71,8 +96,8 @@ def measure_run(profile: Profile) -> dict[str, Any]:
         "finding": findings[0]["title"] if findings else None,
         "finding_share": findings[0]["share"] if findings else None,
         "memory_peak_bytes": memory["peak_bytes"].value,
-        "start_unix_ns": min(starts, default=None),
-        "problem": "; ".join(lost) or None,
+        "start_unix_ns": find_start(profile),
+        "problem": describe_losses(profile),
     }
 
 
@@ -83,6 +108,22 @@ def _round_figure(figure: object) -> int | None:
 def make_trends_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Make the table of rows that have a ``run``; unreadable runs have only a ``problem``."""
     return pa.Table.from_pylist([dict(row) for row in rows], schema=_TRENDS.arrow())
+
+
+def make_changes_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Make the table of the change points of rows, the newest run first."""
+    changes = [
+        {"column": column.name, **change}
+        for column in _TRENDS.columns
+        if column.unit in _MEASURED
+        for change in list_changes([(row["run"], row.get(column.name)) for row in rows])
+    ]
+    return pa.Table.from_pylist(changes, schema=_CHANGES.arrow())
+
+
+def make_runs_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Make the table of rows as ``make_trends_table`` does, of runs of several log directories."""
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=_RUNS.arrow())
 
 
 def batch(
@@ -116,6 +157,7 @@ def batch(
 def trends(
     logdir: str | os.PathLike[str],
     *,
+    figures: str | Iterable[str] = (),
     runs: str | Run | Iterable[str | Run] | None = None,
     since: str | date | None = None,
     on_error: str = "raise",
@@ -129,6 +171,10 @@ def trends(
     """Return the runs of a log directory side by side, newest first: the table of ``fastprof trends``, computed each
     time.
 
+    With ``figures``, as of ``fastprof.check``, return a row per run and figure instead: logdir, run, start_unix_ns,
+    figure, value, unit, is_change_point, change_share, before, after, reason. docs/compare.md says what a change point
+    is. UsageError: a figure is unknown.
+
     Columns: run, step_count, step_time_p50_ps, step_time_max_ps, input_share, not_computing_share, finding_share,
     finding (costliest cause), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: a selection, as in
     ``batch``. Other arguments are those of ``load``; one executor serves all runs. A run that cannot be read has its
@@ -137,14 +183,21 @@ def trends(
 
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
     engine = _make_engine(executor, retries, host_timeout, in_flight)
-    rows = []
-    for run, opened in _open_profiles(_choose_runs(logdir, runs, since), how, engine, REPORTS, {}):
+    chosen = [figures] if isinstance(figures, str) else list(figures)
+    names = list_figure_reports(chosen) if chosen else REPORTS
+    rows: list[dict[str, Any]] = []
+    for run, opened in _open_profiles(_choose_runs(logdir, runs, since), how, engine, names, {}):
         try:
-            row = measure_run(opened())
+            row = {"reports": measure_figures(opened(), names)} if chosen else measure_run(opened())
         except FastprofError as error:
             row = {"problem": str(error)}
         rows.append({"run": run.name} | row)
-    return make_trends_table(rows)
+    if not chosen:
+        return make_trends_table(rows)
+    where = show_path(os.fspath(logdir))
+    return make_figures_table(
+        [RunFigures(where, row["run"], row.get("reports", {}), row.get("problem")) for row in rows], chosen
+    )
 
 
 def _choose_runs(

@@ -49,14 +49,22 @@ def answer_runs(call: ApiCall) -> Any:
 
 
 def answer_trends(call: ApiCall) -> Any:
-    """Answer with a table with a row for each of the newest runs, and ``pending``, the number still to be computed."""
-    from fastprof.profile.batch import make_trends_table
+    """Answer with a row for each of the newest runs, the change points of their columns, and ``pending``, the number
+    still to be computed."""
+    from fastprof.profile.batch import make_changes_table, make_trends_table
     from fastprof.render.as_json import describe_column
 
     rows, pending = call.state.runs.trends(call.whole("limit", _USUAL_RUNS, least=1, most=_MOST_RUNS))
-    table = make_trends_table(rows)
-    columns = [describe_column(field.name, field) for field in table.schema]
-    return {"pending": pending, "trends": {"table": "trends", "columns": columns, "rows": table.to_pylist()}}
+    tables = {"trends": make_trends_table(rows), "changes": make_changes_table(rows)}
+    shown = {
+        name: {
+            "table": name,
+            "columns": [describe_column(field.name, field) for field in table.schema],
+            "rows": table.to_pylist(),
+        }
+        for name, table in tables.items()
+    }
+    return {"pending": pending, **shown}
 
 
 def answer_open(call: ApiCall) -> Any:

@@ -12,7 +12,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from fastprof.inputs.log_directory import is_transient, split_name
 from fastprof.inputs.open_files import Watched, find_file
 from fastprof.inputs.paths import show_path
 from fastprof.profile import batch
+from fastprof.profile.trend_figures import RunFigures, measure_figures
 from fastprof.tables.table_set import OpenSession
 from fastprof.viewer.cache_folder import get_content_size, make_source_key
 from fastprof.viewer.host_files import FACTS_VERSION, STORE_FORMAT
@@ -179,6 +181,10 @@ def _get_identity(capture: Capture) -> tuple[object, ...]:
 
 
 Row = dict[str, Any]
+Measure = Callable[["Profile", Sequence[str]], Mapping[str, Row]]
+"""Makes rows of a profile, by name."""
+_TREND: Final = "trend"
+"""Name of the row of trends; others are of figures, and have the name of their report."""
 State = tuple[Watched | None, ...]
 """Files of a run, as they are."""
 _TRIES: Final = 3
@@ -186,8 +192,8 @@ _TRIES: Final = 3
 
 
 class RunTrends:
-    """Rows of trends. ``load``: opens a run; ``reading``: the reading options that change rows; ``stopping``: set to
-    stop computing."""
+    """Rows of trends, and figures of reports. ``load``: opens a run; ``reading``: the reading options that change rows;
+    ``stopping``: set to stop computing."""
 
     def __init__(
         self,
@@ -219,13 +225,21 @@ class RunTrends:
         """Return the row of a run, computed if it is not there."""
         state = _get_file_states(run)
         try:
-            values = self._load_values(run)
+            values = self._load_values(run, (_TREND,), _measure_trend)[_TREND]
         except FastprofError as error:
             values = {"problem": str(error)}
         row = {"run": run.name, **values}
         with self._lock:
             self._rows[run.name] = state, row
         return row
+
+    def figures(self, run: Run, logdir: str, names: Sequence[str]) -> RunFigures:
+        """Return the figures of these reports of a run; those that are not there are computed, in one pass."""
+
+        try:
+            return RunFigures(logdir, run.name, self._load_values(run, names, measure_figures))
+        except FastprofError as error:
+            return RunFigures(logdir, run.name, error=str(error))
 
     def _row(self, run: Run) -> Row | None:
         state, row = self._rows.get(run.name, (None, None))
@@ -246,39 +260,50 @@ class RunTrends:
                 if self._row(run) is None:
                     self.row(run)
 
-    def _load_values(self, run: Run) -> Row:
+    def _load_values(self, run: Run, names: Sequence[str], measure: Measure) -> dict[str, Row]:
         for left in reversed(range(_TRIES)):
             try:
-                return self._values(run)
+                return self._values(run, names, measure)
             except ChangedError:
                 if not left:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _values(self, run: Run) -> Row:
+    def _values(self, run: Run, names: Sequence[str], measure: Measure) -> dict[str, Row]:
+        """Return the rows of these names; ``measure`` computes those that are not there, and maybe others."""
         key = None if self._cache is None else self._make_key(run)
         if self._cache is None or key is None:
-            return batch.measure_run(self._load(run))
-        row = self._cache.find(key, _read_row)
-        if row is not None:
-            return row
+            return dict(measure(self._load(run), names))
+        kept = ((name, self._cache.find(f"{name}-{key}", _read_row)) for name in names)
+        rows = {name: row for name, row in kept if row is not None}
+        missing = [name for name in names if name not in rows]
+        if not missing:
+            return rows
         profile = self._load(run)
         version = RunVersion(profile.table_set.session)
-        row = batch.measure_run(profile)
+        measured = measure(profile, missing)
         version.check()
         if self._make_key(run) != key:
             raise _make_changed_error(run.path)
-        text = json.dumps(row)
-        return self._cache.opened(key, lambda path: _write_row(path, text), _read_row)
+        for name, row in measured.items():
+            text = json.dumps(row)
+            rows[name] = self._cache.opened(f"{name}-{key}", partial(_write_row, text=text), _read_row)
+        return rows
 
     def _make_key(self, run: Run) -> str | None:
-        """Return the cache key of a run's row without opening the run, or None if its files have no key."""
+        """Return the cache key of what a run's rows are made of, without opening the run, or None if its files have no
+        key."""
         keys = [make_source_key(path) for path in _list_paths(run)]
         if not keys or None in keys:
             return None
         parts = repr((__version__, self._reading, [file.host for file in run.files], keys))
         digest = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
-        return f"trend-{batch.VERSION}-{digest}"
+        return f"{batch.VERSION}-{digest}"
+
+
+def _measure_trend(profile: Profile, _: Sequence[str]) -> dict[str, Row]:
+    """Return the row of trends, and the figures of its reports, which cost nothing more."""
+    return {_TREND: batch.measure_run(profile)} | measure_figures(profile, batch.REPORTS)
 
 
 def _write_row(path: Path, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from gate import left_to_test_all
 from tests.browser.conftest import serve
 from tests.browser.test_analysis_pages import settle
 from tests.capture.profiler_server import ProfilerServer, captured, serving
+from tests.comparison.paired_runs import Plan
 from tests.log_directories import write_run
 from tests.trace_builder import event, line, plane, xspace
 
@@ -271,6 +273,24 @@ def test_of_many_runs_the_newest_are_offered_and_the_others_found_by_name(
     page.get_by_label("Find a run").press("Enter")
     page.wait_for_function("() => document.querySelectorAll('.pickers select option').length > 100")
     assert run_picked(page) == "2026_01_01_00_07_00"
+
+
+def test_trends_show_where_a_figure_changed(served: Callable[..., str], logs: Path, page: Any) -> None:
+    """A click on a point of step times opens the timeline of its run."""
+    fast = Plan(steps=6, chips=1)
+    plans = [*[fast] * 5, *[fast.changed("fusion.3", time_us=3200)] * 4]
+    for day, plan in enumerate(plans, 1):
+        write_run(logs, f"2026_01_{day:02}_00_00_00", replace(plan, seed=day).captures()[0])
+    page.goto(f"{served()}#/trends")
+    page.wait_for_function("() => document.querySelectorAll('[data-table=trends] [role=row]').length === 10")
+    said = page.locator("p.sentence", has_text="Median: mean ")
+    assert said.inner_text() == "Median: mean 10.95 ms since run 2026_01_06_00_00_00, +9.98 % from 9.955 ms"
+    assert "run=2026_01_06_00_00_00" in said.locator("a").get_attribute("href")
+    drawing = page.get_by_label("Step time of each run")
+    assert drawing.locator("path[stroke-dasharray]").count() >= 1
+    box = drawing.bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 50, box["y"] + box["height"] / 2)
+    page.wait_for_function("() => location.hash.startsWith('#/timeline') && location.hash.includes('2026_01_09')")
 
 
 def test_a_page_captures_and_offers_the_run_that_came(served: Callable[..., str], logs: Path, page: Any) -> None:

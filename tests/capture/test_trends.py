@@ -14,6 +14,7 @@ import pytest
 from log_directories import write_run
 from trace_builder import event, line, plane, task_environment, xspace
 
+import fastprof
 from fastprof.cli.main import main
 from fastprof.profile import batch
 from fastprof.viewer.cache_folder import CacheFolder
@@ -111,7 +112,8 @@ def test_runs_are_chosen(rows: Rows, logs: Path) -> None:
     assert [row["run"] for row in rows("--since", "2026-01-02")] == [NEW]
     assert main(["trends", str(logs), "--run", "none"]) == main(["trends", str(logs), "--since", "2026-01-03"]) == 3
     assert main(["trends", str(logs), "--since", "soon"]) == 2
-    assert main(["trends", str(logs), "--as-hosts"]) == main(["trends", str(logs), str(logs)]) == 2
+    assert main(["trends", str(logs), "--as-hosts"]) == main(["trends", "-"]) == 2
+    assert rows() == [{**row, "logdir": str(logs)} for row in fastprof.trends(logs).to_pylist()]
 
 
 def complete(served: Served) -> list[str]:

@@ -193,6 +193,11 @@ def find_t_quantile(share: float, freedom: int) -> float:
     return high
 
 
+def find_t_probability(t: float, freedom: int) -> float:
+    """Return the share of Student's distribution beyond t and -t, for whole degrees of freedom: p, two-sided."""
+    return max(0.0, 1 - _get_t_share(t, freedom))
+
+
 def _get_t_share(t: float, freedom: int) -> float:
     """Return the share between -t and t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(freedom))

@@ -1,12 +1,14 @@
-// The runs of the log directory side by side: charts over time, and a table of them. Rows come as they are computed.
+// The runs of the log directory side by side: charts over time with change points, and a table of them. Rows come as
+// they are computed.
 
 import { columns, panel, section, sentence } from "../cards.js";
 import { lines } from "../charts/series.js";
+import { colour } from "../colours.js";
 import { h } from "../dom.js";
 import { Table } from "../report.js";
 import { written } from "../route.js";
 import { table } from "../table.js";
-import { number } from "../units.js";
+import { number, text } from "../units.js";
 
 const SOON_MS = 500;
 const LATER_MS = 10_000;
@@ -37,9 +39,9 @@ export async function show(root, context) {
   let seen = "";
   let timer = null;
   const look = async () => {
-    const { pending, trends } = await context.source.trends({}, context.signal);
+    const { pending, trends, changes } = await context.source.trends({}, context.signal);
     const now = JSON.stringify(trends);
-    if (now !== seen) draw(body, new Table(trends));
+    if (now !== seen) draw(body, new Table(trends), changes.rows);
     seen = now;
     status.textContent = pending ? `${number(pending)} more runs are being analysed …` : "";
     status.hidden = !pending;
@@ -49,8 +51,8 @@ export async function show(root, context) {
   await look();
 }
 
-/** `data`: a row for each run, the newest first; charts go from left to right. */
-function draw(body, data) {
+/** `data`: a row for each run, the newest first; charts go from left to right. `changes`: the newest first, too. */
+function draw(body, data, changes) {
   body.replaceChildren();
   if (!data.length) {
     sentence(body, "No run has been analysed yet.");
@@ -58,16 +60,23 @@ function draw(body, data) {
   }
   const runs = data.column("run").toReversed();
   const { names, day } = namesOf(runs);
-  const open = (at) => {
-    window.location.hash = addressOf(runs[at]);
+  const opens = (page) => (at) => {
+    window.location.hash = addressOf(runs[at], page);
   };
   const charts = CHARTS.filter(([, , parts]) => parts.some(([name]) => data.isRecorded(name)));
   const boxes = charts.map(([title, unit, parts]) => {
     const box = panel(title);
-    const series = parts.map(([name, words]) => ({ name: words, values: data.column(name).toReversed() }));
-    return { box,
-      draw: () =>
-        lines(box.body, { x: names, xTitle: day, series, unit, label: `${title} of each run`, onclick: open }) };
+    const series = parts.flatMap(([name, words], at) => {
+      const values = data.column(name).toReversed();
+      const means = meansOf(runs, values, changes.filter((change) => change.column === name));
+      const line = { name: words, values, colour: colour(at) };
+      return means ? [line, { name: `${words}, mean`, values: means, colour: colour(at), dash: "dash" }] : [line];
+    });
+    const onclick = opens(unit === "ps" ? "timeline" : "overview");
+    return { box, draw: () => {
+      lines(box.body, { x: names, xTitle: day, series, unit, label: `${title} of each run`, onclick });
+      for (const [name, words] of parts) sayChange(box.body, words, changes.find((one) => one.column === name), unit);
+    } };
   });
   if (boxes.length) columns(body, ...boxes.map(({ box }) => box));
   for (const one of boxes) one.draw();
@@ -77,6 +86,27 @@ function draw(body, data) {
         row + 1 < data.length ? comparison(name, data.value(row + 1, "run")) : null) };
   table(section(body, "Runs"), data, { name: "trends", rows: 20,
     columns: [run, ...COLUMNS.filter((name) => data.isRecorded(name))] });
+}
+
+/** The mean of the runs between change points, at each run; null without change points. */
+function meansOf(runs, values, changes) {
+  if (!changes.length) return null;
+  const after = new Map(changes.map((change) => [change.run, change.after]));
+  let mean = changes.at(-1).before;
+  return runs.map((run, at) => {
+    mean = after.get(run) ?? mean;
+    return values[at] === null ? null : mean;
+  });
+}
+
+function sayChange(element, words, change, unit) {
+  if (!change) return;
+  const { run, change_share: share, before, after } = change;
+  const size = share === null ? "" : `${share > 0 ? "+" : "-"}${text(Math.abs(share), "share")} `;
+  element.append(
+    h("p.sentence", `${words}: mean ${text(after, unit)} since run `, h("a", { href: addressOf(run) }, run),
+      `, ${size}from ${text(before, unit)}`),
+  );
 }
 
 /** Runs as charts name them: by their time if they are named so, without the day if that is the same. */
@@ -95,6 +125,6 @@ function comparison(run, base) {
   return h("a", { href, title: `Compare with ${base}` }, "compare");
 }
 
-function addressOf(run) {
-  return written({ page: "overview", run, host: null, params: new URLSearchParams() });
+function addressOf(run, page = "overview") {
+  return written({ page, run, host: null, params: new URLSearchParams() });
 }
