@@ -5,7 +5,6 @@ Definitions: docs/compare.md.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -13,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from fastprof.analyses import ANALYSES, runner
-from fastprof.analyses.compare import RunFacts
+from fastprof.analyses.compare import RunFacts, get_number
 from fastprof.analyses.contract import (
     AnalysisReport,
     Known,
@@ -222,15 +221,6 @@ def _judge_condition(condition: Condition, new: RunFacts, reference: Reference |
             "reason": f"the baseline has version {reference.version} of the figure, which means something else now"
         }
     return row | _judge_change(condition, row["new"], values, _measure_change(condition, new, earlier, values))
-
-
-def get_number(value: object) -> float | None:
-    """Return a finite number as float, or None for other values."""
-    return (
-        float(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        else None
-    )
 
 
 def _judge_value(condition: Condition, value: float) -> dict[str, Any]:

@@ -5,8 +5,9 @@ Definitions: docs/compare.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -369,18 +370,19 @@ def _sum_categories(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 def _list_figures(base: RunFacts, new: RunFacts) -> Iterator[dict[str, Any]]:
     for name, (first, unit) in base.figures.items():
-        second = new.figures.get(name, (None, None))[0]
-        if not _is_number(first) or not _is_number(second):
-            continue
-        change = float(second) - float(first)
-        yield {
-            "figure": name, "unit": unit, "base": float(first), "new": float(second), "change": change,
-            "change_share": change / float(first) if first else None,
-        }  # fmt: skip
+        before, after = get_number(first), get_number(new.figures.get(name, (None, None))[0])
+        if before is not None and after is not None:
+            change = after - before
+            yield {
+                "figure": name, "unit": unit, "base": before, "new": after, "change": change,
+                "change_share": change / before if before else None,
+            }  # fmt: skip
 
 
-def _is_number(value: Value) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def get_number(value: object) -> float | None:
+    """Return a finite number as float, or None for other values."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None  # type: ignore[arg-type]
 
 
 def _list_differences(base: RunFacts, new: RunFacts, pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
@@ -398,10 +400,10 @@ def _list_differences(base: RunFacts, new: RunFacts, pairs: Sequence[Pair]) -> I
         )
         first, second = (f"{size:g}" for size in batch)
         yield _make_difference("batch", first, second, f"the batch differs ({first} → {second}){each}")
-    for name, run in (("base", base), ("new", new)):
-        if not len(run.steps.judged):
-            first, second = (f"{len(run.steps.judged):,}" for run in (base, new))
-            yield _make_difference("steps that count", first, second, f"the {name} run has no complete steps")
+    missing = " and ".join(name for name, run in (("base", base), ("new", new)) if not len(run.steps.judged))
+    if missing:
+        first, second = (f"{len(run.steps.judged):,}" for run in (base, new))
+        yield _make_difference("steps that count", first, second, f"no complete steps: {missing} run")
 
 
 def _make_difference(what: str, base: str | None, new: str | None, reason: str) -> dict[str, Any]:
@@ -443,8 +445,8 @@ def _list_notices(base: RunFacts, new: RunFacts, change: StepChange | None, verd
             f"{_format_change(of_median)}. Slow steps: {slow[0]:,} in the base run, {slow[1]:,} in the new run.",
         )
     peak = "memory_profile.peak_bytes"
-    before, after = base.figures.get(peak, (None, None))[0], new.figures.get(peak, (None, None))[0]
-    if _is_number(before) and _is_number(after) and before != after:
+    before, after = (get_number(run.figures.get(peak, (None, None))[0]) for run in (base, new))
+    if before is not None and after is not None and before != after:
         share = f" ({_format_change(after / before - 1)})" if before else ""
         yield Notice(
             "info", f"Memory peak: {format_measure(before, 'bytes')} → {format_measure(after, 'bytes')}{share}."

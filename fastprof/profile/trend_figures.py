@@ -67,7 +67,7 @@ class RunFigures:
 def measure_figures(profile: Profile, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the numbers of reports by report: value and reason of each figure, the start of the run, and its problem.
     Raises FastprofError."""
-    from fastprof.analyses.check import get_number
+    from fastprof.analyses.compare import get_number
 
     reports = profile.reports_together(*names)
     about = {"start_unix_ns": find_start(profile), "problem": describe_losses(profile)}
