@@ -31,7 +31,7 @@ const GROUPS = [
 const EXTRA = {
   timeline: { title: "Trace viewer", summary: "" },
   trends: { title: "Trends", summary: "The runs of the log directory: step time, idle devices, findings, memory." },
-  compare: { title: "Compare", summary: "What changed between two runs: step time, and the ops and causes behind it." },
+  compare: { title: "Compare", summary: "Changes between two runs: step time, and the ops and causes behind it." },
   tfprof: { title: "tfprof",
     summary: "Nodes and ops by name scope, input, op and line of code: time, memory, operations, parameters." },
   hlo: { title: "HLO text", summary: "Compiled programs, as the compiler prints them." },

@@ -17,7 +17,7 @@ const GROUPS = [
     ["Double click", "zoom to an event"],
     ["Drag", "a range of time on the tracks under it, with sums by name"],
     ["Drag on the time axis", "a range over all tracks"],
-    ["f", "zoom to what is selected"],
+    ["f", "zoom to the selection"],
     [",  .", "the event before and after on the lane"],
     ["p  c", "what encloses the event; the first it encloses"],
     ["Esc", "deselect the event or range; close the panel; clear the search"],
