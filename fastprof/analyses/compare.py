@@ -257,9 +257,12 @@ def _make_headline(
     if verdict == UNCHANGED:
         least = _format_share(change.smallest)
         return f"Mean step unchanged within noise: {times} ({interval}); smallest detectable change {least}."
-    grows = (row["title"] for row in changes[:-1] if (row["change_ps"] > 0) == (second > first))
-    largest = next(grows, "not in ops or causes")
-    share = _format_share(abs(second - first) / first)
+    share, largest = _format_share(abs(second - first) / first), "not in ops or causes"
+    for row in changes[:-1]:
+        if (row["change_ps"] > 0) == (second > first):
+            more = "more" if second > first else "less"
+            largest = f"{row['title']}, {format_time(abs(row['change_ps']))} {more} per step"
+            break
     return f"Mean step {share} {_SIGNS[verdict]}: {times} ({interval}). Largest change: {largest}."
 
 
@@ -300,7 +303,7 @@ def _describe_change(pair: Pair) -> dict[str, Any]:
     where = pair.name if pair.kind == STRAGGLER else scopes[0] if len(scopes) == 1 else None
     return {
         "kind": pair.kind,
-        "title": _make_title(pair, new_ps - base_ps),
+        "title": _make_title(pair),
         "name": pair.name or None,
         "base_ps": base_ps,
         "new_ps": new_ps,
@@ -319,21 +322,20 @@ _KERNEL_MARKS: Final = frozenset("<(")
 """Characters that names of functions with arguments have."""
 
 
-def _make_title(pair: Pair, change_ps: int) -> str:
-    """Return a sentence without a period: what takes more or less time."""
-    more = f"{format_time(abs(change_ps))} {'more' if change_ps > 0 else 'less'} per step"
+def _make_title(pair: Pair) -> str:
+    """Return what changed, without the amount, which stands beside it."""
     is_kernel = pair.kind == OP and not _KERNEL_MARKS.isdisjoint(pair.name)
     name = shorten_name(shorten_kernel_name(pair.name) if is_kernel else pair.name, _NAME_LENGTH)
     if pair.kind == STRAGGLER:
-        return f"Waiting for the slowest device{f' ({name})' if name else ''}: {more}"
+        return f"Waiting for the slowest device{f' ({name})' if name else ''}"
     if pair.kind != OP:
         label = get_cause_label(pair.kind)
-        return f"{label[:1].upper()}{label[1:]}{f' ({name})' if name else ''}: {more}"
+        return f"{label[:1].upper()}{label[1:]}{f' ({name})' if name else ''}"
     if not pair.base or not pair.new:
-        return f"{name} is {'new' if pair.new else 'gone'}: {more}"
+        return f"{name} is {'new' if pair.new else 'gone'}"
     ops = len(pair.base), len(pair.new)
     became = f" ({count_noun(ops[0], 'op', 'ops')} became {ops[1]:,})" if ops[0] != ops[1] else ""
-    return f"{name}{became}: {more}"
+    return f"{name}{became}"
 
 
 def _sum_counts(parts: Sequence[StepPart]) -> float:
@@ -400,10 +402,21 @@ def _list_differences(base: RunFacts, new: RunFacts, pairs: Sequence[Pair]) -> I
         )
         first, second = (f"{size:g}" for size in batch)
         yield _make_difference("batch", first, second, f"the batch differs ({first} → {second}){each}")
+    shared = [(pair.base_ps, pair.new_ps, bool(pair.base and pair.new)) for pair in pairs if pair.kind == OP]
+    for side in (0, 1):
+        total = sum(times[side] for times in shared)
+        if total and sum(times[side] for times in shared if times[2]) < _LEAST_SHARED * total:
+            counts = (str(sum(bool(times[side]) for times in shared)) for side in (0, 1))
+            yield _make_difference("ops", *counts, "the runs have hardly any op in common")
+            break
     missing = " and ".join(name for name, run in (("base", base), ("new", new)) if not len(run.steps.judged))
     if missing:
         first, second = (f"{len(run.steps.judged):,}" for run in (base, new))
         yield _make_difference("steps that count", first, second, f"no complete steps: {missing} run")
+
+
+_LEAST_SHARED: Final = 0.2
+"""Least share of op time in ops of both runs."""
 
 
 def _make_difference(what: str, base: str | None, new: str | None, reason: str) -> dict[str, Any]:

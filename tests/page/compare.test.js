@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { shareChanges } from "../../fastprof/viewer/static/pages/change_flames.js";
-import { cardsOf, evidenceAddress, spread, subjectOf, thinned } from "../../fastprof/viewer/static/pages/compare.js";
+import { cardsOf, evidenceAddress, spread, thinned } from "../../fastprof/viewer/static/pages/compare.js";
 import { evidenceOf } from "../../fastprof/viewer/static/pages/findings.js";
 import { Report } from "../../fastprof/viewer/static/report.js";
 import { usualBase } from "../../fastprof/viewer/static/route.js";
@@ -21,12 +21,6 @@ test("changes have a sign", () => {
     signed(...one)
   );
   assert.deepEqual(written, ["+1.5 ms", "−1.5 ms", "0", "−3.78 %", "–"]);
-});
-
-test("a bar is named after what changed, not by how much", () => {
-  assert.equal(subjectOf("fusion.3: 1.2 ms more per step"), "fusion.3");
-  assert.equal(subjectOf("std::sort is gone: 3 µs less per step"), "std::sort is gone");
-  assert.equal(subjectOf("Remainder without a named cause"), "Remainder without a named cause");
 });
 
 test("a change leads to its rows in the new run, or in the base run if it is gone", () => {

@@ -66,8 +66,7 @@ function draw(body, report, context, base) {
   changeBars(largest.body, changes);
   stepDots(times, steps);
   const title = { name: "title", title: "What", grow: true,
-    node: (words, row) =>
-      h("a", { href: evidenceAddress(changes.row(row), context.run, base), title: words }, subjectOf(words)) };
+    node: (words, row) => h("a", { href: evidenceAddress(changes.row(row), context.run, base), title: words }, words) };
   show("Changes of the mean step", "changes", [title, ...timesOf(changes), "share", "certainty", "where"], {
     rows: 15,
   });
@@ -112,11 +111,6 @@ export function cardsOf(report) {
   };
 }
 
-/** What changed, without by how much, which stands beside it: "fusion.3: 1.2 ms more per step" is of "fusion.3". */
-export function subjectOf(title) {
-  return title.replace(/: [^:]* (more|less) per step$/, "");
-}
-
 /** Bars of the largest changes, time lost first. */
 function changeBars(element, changes) {
   const named = (row) => changes.value(row, "kind") !== UNEXPLAINED && changes.value(row, "change_ps") !== 0;
@@ -126,7 +120,7 @@ function changeBars(element, changes) {
     sentence(element, changes.length ? "No op and no cause changed." : "A run has no recorded devices or steps.");
     return;
   }
-  const titles = rows.map((row) => subjectOf(changes.value(row, "title")));
+  const titles = rows.map((row) => changes.value(row, "title"));
   bars(element, { names: titles, titles, values: rows.map(time), unit: "ps", write: signed,
     colours: rows.map((row) => (time(row) > 0 ? LONGER : SHORTER)), label: "Largest changes of the mean step" });
 }
