@@ -30,6 +30,7 @@ from fastprof.derive.comparison.part_matching import BY_SCOPE, Pair, match_parts
 from fastprof.derive.comparison.step_parts import OP, STRAGGLER, RunSteps, StepPart
 from fastprof.derive.comparison.step_statistics import (
     FASTER,
+    PAIR_FLOOR,
     SLOWER,
     UNCHANGED,
     StepChange,
@@ -47,7 +48,7 @@ from fastprof.wording.quantities import count_noun, format_measure, format_time,
 NAME = "compare"
 NOT_COMPARABLE: Final = "not_comparable"
 UNEXPLAINED: Final = "unexplained"
-REPORTS: Final = ("steps", "gaps", "op_stats", "memory_profile")
+REPORTS: Final = ("steps", "gaps", "op_stats", "memory_profile", "memory_viewer")
 """Analyses of each run whose figures are compared."""
 
 
@@ -406,8 +407,8 @@ def _list_differences(base: RunFacts, new: RunFacts, pairs: Sequence[Pair]) -> I
     for side in (0, 1):
         total = sum(times[side] for times in shared)
         if total and sum(times[side] for times in shared if times[2]) < _LEAST_SHARED * total:
-            counts = (str(sum(bool(times[side]) for times in shared)) for side in (0, 1))
-            yield _make_difference("ops", *counts, "the runs have hardly any op in common")
+            first, second = (str(sum(bool(times[place]) for times in shared)) for place in (0, 1))
+            yield _make_difference("ops", first, second, "the runs have hardly any op in common")
             break
     missing = " and ".join(name for name, run in (("base", base), ("new", new)) if not len(run.steps.judged))
     if missing:
@@ -445,22 +446,29 @@ def _list_notices(base: RunFacts, new: RunFacts, change: StepChange | None, verd
         if run.steps.warm_up:
             first = count_noun(run.steps.warm_up, "step is", "steps are")
             yield Notice("info", f"The first {first} warm-up in the {name} run and not counted.")
+    for name, label in _PEAKS.items():
+        before, after = (get_number(run.figures.get(name, (None, None))[0]) for run in (base, new))
+        if before is not None and after is not None and before != after:
+            share = f" ({_format_change(after / before - 1)})" if before else ""
+            amounts = " → ".join(format_measure(peak, "bytes") for peak in (before, after))
+            yield Notice("info", f"{label}: {amounts}{share}.")
     if change is None:
         return
-    medians = [float(np.median(run.steps.judged_ps)) for run in (base, new)]
-    of_median = medians[1] / medians[0] - 1 if medians[0] else 0.0
-    of_mean = float(new.steps.judged_ps.mean()) / float(base.steps.judged_ps.mean()) - 1
-    if verdict != UNCHANGED and abs(of_median - of_mean) > max(_APART, abs(of_mean) / 2):
-        slow = [int(find_slow_steps(run.steps.judged_ps).sum()) for run in (base, new)]
+    steps = [run.steps.judged_ps for run in (base, new)]
+    of_mean, of_median = (float(middle(steps[1]) / middle(steps[0])) - 1 for middle in (np.mean, np.median))
+    if abs(of_median - of_mean) > max(_APART, abs(of_mean) / 2) and (
+        verdict != UNCHANGED or abs(of_median) > PAIR_FLOOR
+    ):
+        slow = [int(find_slow_steps(times).sum()) for times in steps]
         yield Notice(
             "info",
-            f"Single steps made the difference: the mean step changes by {_format_change(of_mean)}, the median by "
+            f"Single steps make the difference: the mean step changes by {_format_change(of_mean)}, the median by "
             f"{_format_change(of_median)}. Slow steps: {slow[0]:,} in the base run, {slow[1]:,} in the new run.",
         )
-    peak = "memory_profile.peak_bytes"
-    before, after = (get_number(run.figures.get(peak, (None, None))[0]) for run in (base, new))
-    if before is not None and after is not None and before != after:
-        share = f" ({_format_change(after / before - 1)})" if before else ""
-        yield Notice(
-            "info", f"Memory peak: {format_measure(before, 'bytes')} → {format_measure(after, 'bytes')}{share}."
-        )
+
+
+_PEAKS: Final = {
+    "memory_profile.peak_bytes": "Memory peak",
+    "memory_viewer.peak_bytes": "Memory peak of the largest program",
+}
+"""Exact figures whose changes are said."""
