@@ -110,7 +110,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
     os.mkfifo(programs)
-    with pytest.raises(fastprof.UnreadableError, match=r"h\.xplane\.pb: is a pipe or a device now; a file was"):
+    with pytest.raises(fastprof.UnreadableError, match=r"h\.xplane\.pb: is now a pipe or a device; a file was"):
         pickle.loads(pickled)
     for pattern in (path.with_name("*.xplane.pb"), programs):
         with pytest.raises(fastprof.UnreadableError, match=r"\.pb: is a pipe or a device; a file was expected"):
