@@ -113,8 +113,8 @@ static void write_both(sample *s) {
   check_json(&json.out);
   fp_trace_json_free(&json);
   s->process.described = 0;
-  fp_perfetto perfetto = {.out.memory = &memory, .walk.memory = &memory, .open.memory = &memory, .names.memory = &memory,
-                          .keys.memory = &memory, .texts.memory = &memory, .titles = titles, .processes = &s->process,
+  fp_perfetto perfetto = {.out.memory = &memory, .walk.memory = &memory, .open.memory = &memory,
+                          .titles = titles, .processes = &s->process,
                           .tracks = s->tracks, .process_count = 1, .track_count = TRACKS};
   CHECK(fp_perfetto_events(&perfetto, &batch) == FP_OK && fp_perfetto_end(&perfetto) == FP_OK);
   check_packets(&perfetto.out);

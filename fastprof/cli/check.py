@@ -18,7 +18,7 @@ from fastprof.render.table_forms import FORMATS
 NAME: Final = "check"
 FAILED_CODE, UNKNOWN_CODE = 1, 7
 CONFIGURATION: Final = "fastprof.toml"
-FORMS: Final = ("junit", "sarif", "markdown")
+FORMS: Final = ("junit", "sarif", "markdown", "html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    form = output.choose_format(args.format, args.output)
+    form = output.choose_format(args.format, args.output, FORMS)
     given = read_configuration(Path(CONFIGURATION))
     conditions = args.fail_if or given.get("fail-if", [])
     if not conditions and args.save_baseline is None:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         if form in FORMS:
             from fastprof.render import gate_forms
 
-            sink.send([gate_forms.FORMS[form](report).encode(sink.look.encoding, "backslashreplace")])
+            sink.send([gate_forms.FORMS[NAME][form](report).encode(sink.look.encoding, "backslashreplace")])
         elif form in ("csv", "arrow"):
             analysis.send_table(sink, report, analysis.TableChoice("conditions"), form, args)
         else:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fastprof.cli import analysis, arguments, output
 from fastprof.errors import UsageError
+from fastprof.render.table_forms import FORMATS
 
-NAME = "compare"
+NAME: Final = "compare"
+FORMS: Final = ("markdown", "html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--hta", choices=DEVICES, help="compare events by name in one step, as TraceDiff of HTA does")
     group.add_argument("--hta-steps", metavar="A,B", type=parse_steps, help="steps in BASE and NEW")
     tables = tuple(runner.get_analysis(NAME).TABLES)
-    arguments.add_output(parser, "rows per table", usual="as laid out").add_argument(
+    arguments.add_output(parser, "rows per table", (*FORMATS, *FORMS), usual="as laid out").add_argument(
         "--table",
         metavar="NAME[?COLUMN=VALUE]",
         type=arguments.make_reader(partial(analysis.parse_choice_among, tables)),
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    form = output.choose_format(args.format, args.output)
+    form = output.choose_format(args.format, args.output, FORMS)
     reading: dict[str, Any] = arguments.get_reading(args)
     if args.hta_steps is not None and args.hta is None:
         raise UsageError("--hta-steps needs --hta")
@@ -56,7 +58,11 @@ def run(args: argparse.Namespace) -> None:
         report = compare(args.base, args.session[0], against=args.against, steps_from=args.steps_from, **reading).answer
         args.talk.progress.clear()
         table = args.table or (analysis.TableChoice("changes") if form in ("csv", "arrow") else None)
-        if table is not None:
+        if form in FORMS:
+            from fastprof.render import gate_forms
+
+            sink.send([gate_forms.FORMS[NAME][form](report).encode(sink.look.encoding, "backslashreplace")])
+        elif table is not None:
             analysis.send_table(sink, report, table, form, args)
         else:
             sink.send(analysis.write_run({NAME: report}, form, sink.look, args.limit, several=False))

@@ -93,6 +93,8 @@ def choose_format(requested: str | None, path: str | None, more: Container[str] 
     suffix = "" if path is None else Path(path).suffix.lower()
     if suffix in (".parquet", ".pq"):
         raise UsageError(f"{path}: this verb cannot write Parquet; use 'fastprof export'")
+    if suffix in (".html", ".htm") and "html" in more:
+        return "html"
     if suffix in (".html", ".htm"):
         raise UsageError(f"{path}: this verb cannot write pages; use 'fastprof report --html'")
     if suffix == ".svg" and "svg" not in more:

@@ -1,15 +1,17 @@
-"""The report of a check in the forms that pipelines read: JUnit XML, SARIF 2.1.0, Markdown."""
+"""Reports of several runs in the forms that pipelines read: JUnit XML, SARIF 2.1.0, Markdown, HTML."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from html import escape as escape_html
 from typing import Final
 from xml.etree import ElementTree
 
 from fastprof._version import __version__
 from fastprof.analyses.check import FAILED, PASSED
 from fastprof.analyses.contract import AnalysisReport
+from fastprof.render.report_html import render_html
 from fastprof.wording.quantities import format_measure
 from fastprof.wording.screen import escape_text
 
@@ -52,8 +54,8 @@ def write_sarif(report: AnalysisReport) -> str:
     return json.dumps(log, indent=1) + "\n"
 
 
-def write_markdown(report: AnalysisReport) -> str:
-    """Return headline and conditions for a comment on a pull request."""
+def write_conditions(report: AnalysisReport) -> str:
+    """Return headline and conditions of a check as Markdown, for a comment on a pull request."""
     lines = [f"**{_escape(str(report.scalars['headline'].value))}**", ""]
     lines += ["| condition | | base | new | change | why |", "|---|---|---:|---:|---:|---|"]
     for row in report.tables["conditions"].to_pylist():
@@ -72,13 +74,39 @@ def write_markdown(report: AnalysisReport) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_changes(report: AnalysisReport) -> str:
+    """Return headline, differences and largest changes of a comparison as Markdown."""
+    lines = [f"**{_escape(str(report.scalars['headline'].value))}**", ""]
+    differences = report.tables["environment"].to_pylist()
+    if differences:
+        lines += ["| differs | base | new |", "|---|---|---|"]
+        lines += [f"| {' | '.join(_escape(row[name]) for name in ('what', 'base', 'new'))} |" for row in differences]
+        lines.append("")
+    lines += ["| change of the mean step | base | new | change | share |", "|---|---:|---:|---:|---:|"]
+    for row in report.tables["changes"].slice(0, _MOST_CHANGES).to_pylist():
+        times = [format_measure(row[name], "ps") for name in ("base_ps", "new_ps", "change_ps")]
+        share = "" if row["share"] is None else format_measure(row["share"], "share")
+        lines.append(f"| {' | '.join((_escape(row['title']), *times, share))} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_page(report: AnalysisReport) -> str:
+    """Return a report as an HTML document."""
+    title = escape_html(f"{report.analysis} · fastprof")
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+    return f"{head}<body>{render_html(report)}</body></html>\n"
+
+
+_MOST_CHANGES: Final = 20
+
+
 def _escape(text: str) -> str:
     """Return text that Markdown shows as it is."""
     return "".join(f"\\{character}" if character in "\\`*_|<>[]#" else character for character in escape_text(text))
 
 
-FORMS: Final[Mapping[str, Callable[[AnalysisReport], str]]] = {
-    "junit": write_junit,
-    "sarif": write_sarif,
-    "markdown": write_markdown,
+FORMS: Final[Mapping[str, Mapping[str, Callable[[AnalysisReport], str]]]] = {
+    "check": {"junit": write_junit, "sarif": write_sarif, "markdown": write_conditions, "html": write_page},
+    "compare": {"markdown": write_changes, "html": write_page},
 }
+"""Writers by analysis and format."""

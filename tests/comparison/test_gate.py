@@ -9,13 +9,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from paired_runs import Plan
+from paired_runs import MODEL, Op, Plan
 
 import fastprof
 from fastprof.analyses import check as gate
 from fastprof.analyses.check import parse_condition
 from fastprof.cli.main import main
 from fastprof.errors import CaptureError, UsageError
+from fastprof.render import gate_forms
 
 BASE = Plan(seed=1, steps=12)
 SLOWER = replace(BASE, seed=2).changed("fusion.3", time_us=3200)
@@ -169,6 +170,26 @@ def test_forms_for_pipelines_hold_each_condition(runs: Path, capsys: pytest.Capt
     assert {result["ruleId"] for result in run["results"]} <= {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     assert texts["markdown"].count("\n| `") == 3 and "❌ failed" in texts["markdown"]
     assert json.loads(texts["json"])["scalars"]["failed_count"]["value"] == 1
+
+
+def test_a_comparison_is_also_markdown_and_a_page(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(runs / "base"), str(runs / "slower"), "--format", "markdown"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("**Mean step 10.1 % slower: 9.952 ms → 10.96 ms") and "\n| fusion.3 | 2.2" in text
+    page = tmp_path / "changes.html"
+    assert main(["compare", str(runs / "base"), str(runs / "slower"), "-o", str(page)]) == 0
+    assert "fusion.3" in page.read_text() and page.read_text().startswith("<!doctype html>")
+
+
+def test_names_are_text_in_every_form() -> None:
+    name = "<script>alert(1)</script>|`x`"
+    hostile = replace(BASE, ops=[*MODEL, Op(name, "jit(train)/metrics", "f32[32]", "sort", 700)])
+    report = fastprof.compare(*(fastprof.load(io.BytesIO(plan.captures()[0])) for plan in (BASE, hostile))).answer
+    markdown, page = gate_forms.write_changes(report), gate_forms.write_page(report)
+    assert "<script>" not in page and "&lt;script&gt;" in page
+    assert "<script>" not in markdown.replace("\\<", "") and "\\<script\\>alert is new" in markdown
 
 
 def test_formats_and_hosts_may_differ() -> None:
