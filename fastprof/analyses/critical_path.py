@@ -58,7 +58,7 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
-_HOST: Final = Text("host", "host, named after the file of its capture")
+_HOST: Final = Text("host", "host, named after its capture file")
 _SHARE: Final = Share("share", "time_ps / path_ps of the host; null: the path lasts no time")
 
 

@@ -1,7 +1,7 @@
 """GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.
 
-Kernels are what streams of GPUs run, but for copies. Kernels that agree in name, op, launch configuration and use of
-Tensor Cores are one row; figures that launches do not record are null. Formulas: docs/analyses/kernel-stats.md.
+Kernels are all work on GPU streams except copies. Kernels with the same name, op, launch configuration and Tensor Core
+use have one row; figures missing from the launch records are null. Formulas: docs/analyses/kernel-stats.md.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ _Name = Kind(pa.string())
 TABLES = {
     "kernels": TableSchema("kernels", "a kernel of a host, with its op and launch configuration, longest total first", (
         Text("host", "host that ran it", _make_row_formula(lambda row: row.host)),
-        _Name("name", "name of the kernel", _make_row_formula(lambda row: row.kernel.name)),
+        _Name("name", "kernel name", _make_row_formula(lambda row: row.kernel.name)),
         Text("op_name", "framework op that launched the kernel, by the metadata of its instruction or else the "
              "stat tf_op; null: neither is recorded", _make_row_formula(lambda row: row.op or None)),
         Count("occurrences", "number of times that the kernel ran", _make_row_formula(lambda row: row.ps[0])),
@@ -187,7 +187,7 @@ TABLES = {
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
-    "kernel_count": ScalarSpec(None, "number of rows of the table kernels"),
+    "kernel_count": ScalarSpec(None, "number of rows of the kernels table"),
     "occurrences": ScalarSpec(None, "number of executions of kernels"),
     "total_ps": ScalarSpec("ps", "time of all kernels, summed over GPUs"),
     "tensor_core_ps": ScalarSpec(

@@ -1,7 +1,7 @@
 """Memory by allocator: peaks, live allocations, fragmentation, lifetimes, growth over steps.
 
-Allocators of accelerators write an event for each allocation and free, with what they say of themselves afterwards. All
-of them are kept. Definitions: docs/analyses/memory-profile.md.
+Accelerator allocators write an event for each allocation and free, with their state after it. All events are kept.
+Definitions: docs/analyses/memory-profile.md.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Params:
     at: int | None = field(
         default=None,
         metadata={
-            "help": "also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms",
+            "help": "also report live memory at this time after the start of each host's capture, such as 1.5s or 20ms",
             "type": "time",
             "alone": True,
         },
@@ -79,8 +79,8 @@ class Params:
     request: int | None = field(
         default=None,
         metadata={
-            "help": "also report when a request of this size would fit, in bytes or as 2GiB: a "
-            "failed allocation writes no event, but its error message has the size",
+            "help": "also report when a request of this size would fit, in bytes or as 2GiB; the error message of a "
+            "failed allocation has its size",
             "type": "bytes",
             "alone": True,
         },

@@ -58,7 +58,7 @@ _MICRO: Final = 1_000_000
 class Params:
     kernel_wait_us: int = field(
         default=30,
-        metadata={"help": "breaks between kernels shorter than this, in microseconds, count as kernel wait", "min": 0},
+        metadata={"help": "gaps between kernels shorter than this, in microseconds, count as kernel wait", "min": 0},
     )
     queue_length: int = field(default=1024, metadata={"help": "queue length at which launch calls wait", "min": 1})
     long_call_us: int = field(
@@ -80,8 +80,8 @@ def _make_share_formula(part: str, whole: str) -> Formula:
     return lambda rows: [own / all_ if all_ else None for own, all_ in zip(*columns(rows), strict=True)]
 
 
-_HOST = Text("host", "host, named after the file of its capture")
-_DEVICE = Text("device", "plane of the GPU")
+_HOST = Text("host", "host, named after its capture file")
+_DEVICE = Text("device", "GPU plane")
 _STREAM = Text("stream", "line of the stream")
 
 

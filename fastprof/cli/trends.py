@@ -1,6 +1,6 @@
 """Show the runs of a log directory as a table: step time, compute, what costs most, memory.
 
-A row is a run, the newest first. Each run is analysed once: its row is kept in the cache folder of fastprof serve.
+One row per run, newest first. Each run is analysed once: its row is kept in the cache folder of fastprof serve.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BY_WORTH = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
     group = parser.add_argument_group("runs")
-    group.add_argument("--since", metavar="DATE", help="runs of that time or later: 2026-11-01, or 2026_11_01_12_30_00")
+    group.add_argument("--since", metavar="DATE", help="runs from this time on: 2026-11-01, or 2026_11_01_12_30_00")
     arguments.add_jobs(parser)
     arguments.add_output(parser, limited="runs, the newest")
     arguments.add_talk(parser)

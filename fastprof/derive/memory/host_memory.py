@@ -438,7 +438,7 @@ NONE: Final = "null: not recorded"
 STEP: Final = "null: no step at that time"
 
 WHOSE = (
-    Text("host", "host, named after the file of its capture",
+    Text("host", "host, named after its capture file",
          lambda rows: TextCells([rows.host.about.host], np.zeros(len(rows.allocator), np.int32))),
     Text("allocator", "name of the allocator (allocator_name), or the number of the device (device_ordinal, "
          "index_on_host)", lambda rows: TextCells(rows.host.memory.names, rows.allocator)),

@@ -289,10 +289,10 @@ _TABLES: Final = (
         Column("requests_per_second", pa.float64(), "requests / time from the first start to the last end in seconds; "
                "null: this time is 0, or there are no requests", True,
                of=_make_each_column(lambda model: _make_rate(model.requests))),
-        Picoseconds("mean_ps", "mean latency of a request, rounded down; null: there are no requests",
+        Picoseconds("mean_ps", "mean request latency, rounded down; null: there are no requests",
                     _make_each_column(lambda model: average_times(model.requests.latency))),
         *_make_percentile_columns(PERCENTILES, "request latency", lambda model: model.requests.latency),
-        Picoseconds("max_ps", "longest latency of a request; null: there are no requests",
+        Picoseconds("max_ps", "longest request latency; null: there are no requests",
                     _make_each_column(lambda model: int(model.requests.latency[-1]) if len(model.requests) else None)),
         Count("batch_count", "number of batches", _make_each_column(lambda model: len(model.batches))),
         Column("batches_per_second", pa.float64(), "batches / time from the first start to the last end in seconds; "
@@ -316,9 +316,9 @@ _TABLES: Final = (
         Column("allowed_batch_sizes", pa.string(), "configured sizes to which batches are padded; null: not recorded",
                True, of=_make_published_column("allowed_batch_sizes")),
     ), derived=True),
-    TableSchema("breakdown", "a part of the request latency of a model", (
+    TableSchema("breakdown", "a model and part of its request latency", (
         _MODEL,
-        Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the table requests",
+        Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the requests table",
              _make_each_column(lambda row: row.name)),
         Picoseconds("mean_ps", "mean of the part over all requests, rounded down",
                     _make_each_column(lambda row: average_times(row.times))),
@@ -326,7 +326,7 @@ _TABLES: Final = (
               "because parts lie outside their requests", _make_each_column(_Part.share)),
         *_make_percentile_columns(PERCENTILES, "the time of the part", lambda row: row.times),
     ), derived=True),
-    TableSchema("latency", "average or percentile of request latency, over all models", (
+    TableSchema("latency", "a statistic of request latency (average or percentile), over all models", (
         Column("percentile", pa.string(), "Average, or the percentage of requests that took at most this long",
                of=_make_each_column(lambda row: row.title)),
         Picoseconds("host_ps", "total_ps - device_ps - communication_ps",

@@ -178,7 +178,7 @@ _EXACT: Final = (
 
 
 _PLACE: Final = (
-    Count("row", "number of the row, in the order of the view; 0: the root", lambda rows: range(len(rows.shown.row))),
+    Count("row", "row number, in the order of the view; 0: the root", lambda rows: range(len(rows.shown.row))),
     Count("parent", "row that this one is below; null: the root", lambda rows: rows.parent),
     Count("depth", "rows above", lambda rows: rows.shown.forest.depth),
     String("name", "name of the row; ops and lines of code are only unique below their parent",
@@ -278,7 +278,7 @@ def _make_member_ps(name: str, place: int) -> Column:
 
 MEMBERS: Final = TableSchema("tfprof_view_nodes", "an accounted node of a row of a view", (
     Count("row", "row of the view", lambda members: members.row),
-    String("name", "name of the node", lambda members: members.recorded.names.take(pa.array(members.node))),
+    String("name", "node name", lambda members: members.recorded.names.take(pa.array(members.node))),
     *(_make_member(name) for name in FIGURES[:10]),
     *(_make_member_ps(name, place) for place, name in enumerate(EXACT_TIMES)),
     Bytes("accessed_bytes", "bytes that runs read and wrote; null: unknown, as in profiles of tfprof",
