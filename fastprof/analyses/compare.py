@@ -99,7 +99,7 @@ _TABLES = (
         Number("new_count", "executions per step and device in the new run"),
     ), derived=True),
     TableSchema("figures", "a figure of a report that both runs have", (
-        String("figure", "report and name of the figure, as in steps.step_time_p50_ps"),
+        String("figure", "report and figure name, as in steps.step_time_p50_ps"),
         String("unit", "ps, bytes, %, share, …; null: a count"),
         Number("base", "value in the base run"),
         Number("new", "value in the new run"),

@@ -88,7 +88,7 @@ class Params:
 _LABELS: Final = {"cause": get_cause_label}
 _CAUSE_TEXTS: Final = "one of: " + ", ".join(GAP_CAUSES)
 _HOST = Text("host", "host, named after its capture file", lambda rows: encode_texts(rows.hosts, rows.host))
-_DEVICE = Text("device", "device: a TensorCore, a GPU, or CPU for the threads of a host that run its ops",
+_DEVICE = Text("device", "device: a TensorCore, a GPU, or CPU for the host threads that run its ops",
                lambda rows: encode_texts(rows.names, rows.name))  # fmt: skip
 _KIND = Text("kind", "what the device does: " + ", ".join(KINDS), lambda rows: encode_texts(KINDS, rows.kind))
 _CAUSE = Text(
@@ -158,8 +158,8 @@ _TABLES = (
         _EVENT,
         String("thread", "thread or stream of that event; null: no event explains it",
                lambda rows: list(rows.thread)),
-        String("before_op", "last work of the device before the gap; null: none", lambda rows: list(rows.before_op)),
-        String("after_op", "first work of the device after the gap; null: none", lambda rows: list(rows.after_op)),
+        String("before_op", "last device work before the gap; null: none", lambda rows: list(rows.before_op)),
+        String("after_op", "first device work after the gap; null: none", lambda rows: list(rows.after_op)),
     ), derived=True),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}

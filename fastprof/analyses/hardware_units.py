@@ -89,16 +89,16 @@ def _make_text_formula(name: str) -> Formula:
 
 
 TABLES = {
-    "units": TableSchema("units", "a unit of a device", (
+    "units": TableSchema("units", "a device unit", (
         Text("host", "host, named after its capture file", _make_key_formula(0)),
         Text("device", "device plane", _make_key_formula(1)),
         *_make_columns("the device, from its first to the end of its last sample"),
     ), derived=True),
     "programs": TableSchema("programs", "a program or kernel, paired with a unit, on all devices, largest busy_ps "
                             "first", (
-        Text("kind", "program: executions of a compiled program; range: instructions of a kernel",
+        Text("kind", "program: compiled program executions; range: kernel instructions",
              _make_key_formula(0)),
-        Text("program", "name of the program, or of the range", _make_key_formula(1)),
+        Text("program", "program or range name", _make_key_formula(1)),
         *_make_columns("the program"),
     ), derived=True),
     "ops": TableSchema("ops", "an op without nested ops, paired with a unit, on all devices, largest busy_ps first", (
@@ -121,12 +121,12 @@ TABLES = {
                "an integer",
                lambda rows: rows.real, lambda rows: np.isnan(rows.real)),
         Text("description", "what it counts; null: not recorded", _make_text_formula("description")),
-        Text("sets", "sets of counters that it belongs to; null: not recorded", _make_text_formula("group")),
+        Text("sets", "counter sets that it belongs to; null: not recorded", _make_text_formula("group")),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "sampled_device_count": ScalarSpec(None, "device planes with samples of units, including SparseCores"),
+    "sampled_device_count": ScalarSpec(None, "device planes with unit samples, including SparseCores"),
     "sample_count": ScalarSpec(None, "samples with a known value"),
     "busiest_unit": ScalarSpec(None, "unit with the largest mean percentage over all devices"),
     "busiest_percent": ScalarSpec("%", "mean percentage of that unit over all devices, weighted by time"),

@@ -154,7 +154,7 @@ _TABLES: Final = (
                   lambda rows: divide_or_null(rows.total, rows.span)),
         ),
     ), derived=True),
-    TableSchema("input_ops", "an op of the input pipeline, over all hosts, largest self time first", (
+    TableSchema("input_ops", "an input pipeline op, over all hosts, largest self time first", (
         String("name", "op name"),
         Text("category", "what the op does: enqueue, read files on demand or in advance, preprocess"),
         Count("occurrences", "number of executions", attrgetter("count")),
@@ -168,7 +168,7 @@ _TABLES: Final = (
     TableSchema("input_time", "a kind of input work, over all hosts", (
         Text("kind", "kind of work", lambda _: [kind for kind, _ in KINDS]),
         *resting_on(
-            Need("input_op_self_ps", "no op of an input pipeline is recorded"),
+            Need("input_op_self_ps", "no input pipeline op is recorded"),
             Picoseconds("time_ps", "time of this kind of work, by the formulas of docs/analyses/input-pipeline.md",
                         lambda rows: round_times(np.array(rows.time.parts()))),
         ),
@@ -184,7 +184,7 @@ STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step" i
 
 _COMPUTE = Need("compute_percent", _NO_COMPUTE)
 _NO_INPUT = "neither calls that load data nor Python functions, which would show them, are recorded"
-_HOST_OPS = Need("host_op_ps", "no op of a host thread is recorded")
+_HOST_OPS = Need("host_op_ps", "no host thread op is recorded")
 SCALARS = {
     **STEP_FIGURES,
     "input_percent": ScalarSpec("%", "time in which input is loaded or waited for, in percent of step time; null: "
@@ -202,8 +202,7 @@ SCALARS = {
                                "TPUs idle time of TensorCores", "idle share of step time"),
     "input_verdict": ScalarSpec(None, "degree to which the program waits for input: none, moderate (5 % or more of "
                                 "step time) or high (20 % or more)"),
-    "uses_tf_data": ScalarSpec(None, "whether recorded ops of an input pipeline took any "
-                               "time", need=_HOST_OPS),
+    "uses_tf_data": ScalarSpec(None, "whether recorded input pipeline ops took any time", need=_HOST_OPS),
     "input_op_self_ps": ScalarSpec("ps", "self time of all input ops, on all threads of all hosts",
                                    need=_HOST_OPS),
     "enqueue_share": ScalarSpec("share", "share of input time that the host spends on enqueuing: durations of infeed "
@@ -450,7 +449,7 @@ def _list_notices(
 ) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == step_advice.UNDECIDED:
-        return (Notice("warning", f"The wait of steps for input is unknown: {why}"), *_note_stages(ops))
+        return (Notice("warning", f"The input wait of steps is unknown: {why}"), *_note_stages(ops))
     notices = []
     if verdict.input.classification in (step_advice.HOST, step_advice.BOTH):
         words = (verdict.input.plain_statement, _advise_next_step(pipeline, framework, loader, loading))

@@ -145,9 +145,9 @@ TABLES = {
         Picoseconds("fusible_ps", "upper bound of the part of total_ps that fusing elementwise kernels with neighbours "
                     "on their stream may save; null: neither op nor program of the kernel is known",
                     _make_row_formula(lambda row: None if row.kind == UNKNOWN else row.fusible)),
-        Count("registers_per_thread", f"registers of each thread; {_NULL}",
+        Count("registers_per_thread", f"registers per thread; {_NULL}",
               _make_launch_formula(lambda launch: launch.registers)),
-        Bytes("shared_bytes", f"shared memory of a block, static and dynamic; on ROCm group_mem; {_NULL}",
+        Bytes("shared_bytes", f"shared memory per block, static and dynamic; on ROCm group_mem; {_NULL}",
               _make_launch_formula(lambda launch: launch.shared)),
         Bytes("static_shared_bytes", f"its static part; {_NULL}",
               _make_launch_formula(lambda launch: launch.static_shared)),
@@ -155,11 +155,11 @@ TABLES = {
               _make_launch_formula(lambda launch: launch.dynamic_shared)),
         Text("grid_dim", f"number of blocks along x,y,z; {_NULL}",
              _make_launch_formula(lambda launch: _format_dim(launch.grid))),
-        Text("block_dim", f"threads of a block along x,y,z; {_NULL}",
+        Text("block_dim", f"threads per block along x,y,z; {_NULL}",
              _make_launch_formula(lambda launch: _format_dim(launch.block))),
         Count("block_count", f"number of blocks of the grid; {_NULL}",
               _make_launch_formula(lambda launch: _multiply_dim(launch.grid))),
-        Count("threads_per_block", f"threads of a block; {_NULL}",
+        Count("threads_per_block", f"threads per block; {_NULL}",
               _make_launch_formula(lambda launch: _multiply_dim(launch.block))),
         _Percent("occupancy_percent", "warps that fit on a multiprocessor / warps that it can hold, in the first "
                  "occurrence; in PyTorch's traces the estimate of the profiler, lower if the grid does not fill the "

@@ -90,7 +90,7 @@ SCALARS = {
     "host": ScalarSpec(None, "host of the program, the first one if several hosts have it"),
     "memory_space": ScalarSpec(None, "number of the memory space shown"),
     "memory_space_name": ScalarSpec(None, "name of the memory space shown", "memory"),
-    "peak_bytes": ScalarSpec("bytes", "most memory in use at once: what lives throughout, plus the peak of the heap",
+    "peak_bytes": ScalarSpec("bytes", "peak memory in use: what lives throughout, plus the heap peak",
                              "peak"),
     "peak_instruction": ScalarSpec(None, f"instruction at which the heap is fullest; {_TRACED}", "peak at"),
     "peak_point": ScalarSpec(None, f"number of the heap event that reaches the peak, from 0; {_TRACED}"),
@@ -106,9 +106,9 @@ SCALARS = {
     "parameter_bytes": ScalarSpec("bytes", "parameter allocations", "parameters"),
     "aliased_bytes": ScalarSpec("bytes", "parameter allocations that outputs overwrite (donated), part of "
                                 "parameter_bytes", "donated parameters"),
-    "output_bytes": ScalarSpec("bytes", "allocations of outputs that are not parameters", "outputs"),
-    "constant_bytes": ScalarSpec("bytes", "allocations of constants", "constants"),
-    "temporary_bytes": ScalarSpec("bytes", "allocations of temporaries, which do not live throughout", "temporaries"),
+    "output_bytes": ScalarSpec("bytes", "output allocations that are not parameters", "outputs"),
+    "constant_bytes": ScalarSpec("bytes", "constant allocations", "constants"),
+    "temporary_bytes": ScalarSpec("bytes", "temporary allocations, which do not live throughout", "temporaries"),
     "thread_local_bytes": ScalarSpec("bytes", "allocations of computations on threads, which allocated_bytes does not "
                                      "contain", "on threads"),
     "program_points": ScalarSpec(None, "events of the heap traces: allocations, frees and shares", "program points"),

@@ -101,7 +101,7 @@ TABLES = {
     "verdicts": TableSchema("verdicts", "an aspect of the program that was checked for a bottleneck", (
         Text("aspect", "aspect of the program that was examined",
              lambda rows: [ASPECTS[name][0] for name in rows.aspects]),
-        Text("verdict", "severity of the bottleneck: none, moderate, high or unknown",
+        Text("verdict", "bottleneck severity: none, moderate, high or unknown",
              attrgetter("severity")),
         Text("look_at", "side to examine: host, both or device; null: the aspect is no bottleneck, or the side is "
              "unknown", lambda rows: list(map(_choose_side, rows.aspects, rows.each))),
@@ -143,7 +143,7 @@ TABLES = {
         Text("host", "host, named after its capture file"),
         Text("hostname", "host, as the capture calls it"),
         Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device"),
-        Text("device_type", "model of its devices; CPU if it has none"),
+        Text("device_type", "device model; CPU if it has none"),
         Column("device_count", pa.int32(), "number of its devices, counted as the figure device_count",
                of=lambda rows: run_environment.count_by_host(rows.devices)),
         Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
@@ -175,9 +175,9 @@ SCALARS = {
     **{name: input_pipeline.SCALARS[name] for name in _OF_INPUT},
     "host_count": ScalarSpec(None, "number of hosts of the session: each has a capture"),
     "task_count": ScalarSpec(None, "number of captures"),
-    "device_type": ScalarSpec(None, "model of the devices; the last one if there are several; CPU if there are none"),
+    "device_type": ScalarSpec(None, "device model; the last one if there are several; CPU if there are none"),
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "framework": ScalarSpec(None, "framework of the program, by names in its capture"),
+    "framework": ScalarSpec(None, "program framework, by names in its capture"),
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
     "duty_cycle_sure_percent": ScalarSpec("%", "duty_cycle_percent if custom calls that record no work count as idle"),

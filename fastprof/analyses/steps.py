@@ -150,7 +150,7 @@ _TABLES = (
     _make_schema(
         "step_summary", "a kind of time over the complete steps, for a core or for the slowest core of each step",
         Text("host", "host, named after its capture file; null: the row is of all hosts together"),
-        Count("core_id", "id of the core on its host; null: the row is of the slowest core of each step"),
+        Count("core_id", "core id on its host; null: the row is of the slowest core of each step"),
         Text("quantity", "step_time, or the name of a category of the steps table that occurs on the core"),
         Count("count", "number of complete steps of the core"),
         *_make_spread_columns(*_SPREAD),
@@ -220,7 +220,7 @@ TABLES = {table.name: table for table in _TABLES}
 _OF_STEPS = "until the next one begins, over complete steps, on the slowest core of each"
 SCALARS = {
     "steps_source": ScalarSpec(None, "step source: markers, launched (markers around the dispatch only, with the work "
-                               "that they launched), loader (data loader calls), modules (executions of a program), "
+                               "that they launched), loader (data loader calls), modules (program executions), "
                                "annotations or launches (repeated ones)"),
     "steps_certainty": ScalarSpec(None, "certain: the program or its framework marks the steps; likely, possible: "
                                   "they are inferred from repetition"),

@@ -54,8 +54,8 @@ AFTER: tuple[str, ...] = ()
 ONE_BY_ONE = True
 CONTENT = Evidence("No input pipelines: the capture has no events of tf.data iterators.", events=("Iterator",))
 NOT_OF_TORCH = (
-    "PyTorch's profiler records no stages of input pipelines. The report input_pipeline shows the wait of steps for "
-    "input; annotations shows the code that loads it."
+    "PyTorch's profiler records no input pipeline stages. The report input_pipeline shows the input wait of steps; "
+    "annotations shows the code that loads input."
 )
 MOST_PARALLEL = 1_000_000
 
@@ -293,7 +293,7 @@ def _list_remarks(every: PipelinesOfHosts) -> Iterator[Notice]:
         text = f"{every.away:,} of {every.of_steps:,} calls run outside of all steps"
         yield Notice("info", f"{text}: the capture does not show whether the program waits for them.")
     if every.unidentified:
-        yield Notice("warning", f"{every.unidentified:,} events of iterators have no id, and count nowhere here.")
+        yield Notice("warning", f"{every.unidentified:,} iterator events have no id and are not counted here.")
     if every.devices_wait:
         yield Notice("info", _HOST_WAITS)
     if not every.ahead_known:

@@ -194,18 +194,18 @@ _NO_PEAK: Final = "null: peak_bytes is unknown"
 _OF_SPACE = (
     Bytes("allocated_bytes", "memory that the program takes when it runs: all allocations, except thread-local ones; "
           f"{_NO_PLAN}", lambda space: space.allocated_bytes),
-    Bytes("peak_bytes", "most memory in use at once: what lives throughout, plus the peak of the heap; null: unknown, "
-          "see reason", lambda space: space.peak.bytes),
+    Bytes("peak_bytes", "peak memory in use: what lives throughout, plus the heap peak; null: unknown, see "
+          "reason", lambda space: space.peak.bytes),
     Bytes("unpadded_peak_bytes", f"peak_bytes without padding; buffers of unknown types count in full; {_NO_PEAK}",
           lambda space: space.peak.unpadded),
     Bytes("fragmentation_bytes", f"allocated_bytes - peak_bytes; {_NO_PEAK}, or more than allocated_bytes",
           _measure_fragmentation),
     Bytes("parameter_bytes", f"parameter allocations; {_NO_PLAN}", _sum_category(PARAMETER)),
-    Bytes("output_bytes", f"allocations of outputs that are not parameters; {_NO_PLAN}", _sum_category(OUTPUT)),
+    Bytes("output_bytes", f"output allocations that are not parameters; {_NO_PLAN}", _sum_category(OUTPUT)),
     Bytes("aliased_bytes", f"parameter allocations that outputs overwrite (donated); {_NO_PLAN}",
           lambda space: space.aliased_bytes),
-    Bytes("constant_bytes", f"allocations of constants; {_NO_PLAN}", _sum_category(CONSTANT)),
-    Bytes("temporary_bytes", f"allocations of temporaries, which do not live throughout; {_NO_PLAN}",
+    Bytes("constant_bytes", f"constant allocations; {_NO_PLAN}", _sum_category(CONSTANT)),
+    Bytes("temporary_bytes", f"temporary allocations, which do not live throughout; {_NO_PLAN}",
           _sum_category(TEMPORARY)),
     Bytes("thread_local_bytes", "allocations of computations on threads, which allocated_bytes does not contain; "
           f"{_NO_PLAN}", _sum_category(THREAD_LOCAL)),

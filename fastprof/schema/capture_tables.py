@@ -38,11 +38,11 @@ _STAT = (
 )
 
 _TABLES = (
-    TableSchema("hosts", "a file of the session", (
+    TableSchema("hosts", "a session file", (
         _Name("host", "host, named after its capture file"),
         _Name("run", "name of the run in the log directory; null: the capture is not in a log directory"),
-        _Name("path", "path of the capture"),
-        Bytes("size_bytes", "size of the capture, decompressed"),
+        _Name("path", "capture path"),
+        Bytes("size_bytes", "capture size, decompressed"),
         _Nanoseconds("start_unix_ns", "start of profiling, Unix time; null: not recorded"),
         _Nanoseconds("stop_unix_ns", "end of profiling, Unix time; null: not recorded"),
         _Names("hostnames", "host names recorded in the capture"),
@@ -50,7 +50,7 @@ _TABLES = (
         _Names("warnings", "warnings that the profiler recorded, such as dropped events"),
         Kind(pa.map_(pa.string(), pa.string()))("task_environment", "stats of the plane Task Environment, as text"),
     )),
-    TableSchema("planes", "an XPlane: a device, or the threads of a host", (
+    TableSchema("planes", "an XPlane: a device, or host threads", (
         _PLANE_ID,
         HOST,
         Count("xplane_id", "plane id, as recorded in the capture"),
@@ -92,16 +92,16 @@ _TABLES = (
         _PLANE_ID,
         _METADATA_ID,
         _Name("name", "name of the events; on TPUs the instruction text"),
-        _Name("display_name", "short name of the events; null: not recorded"),
+        _Name("display_name", "short event name; null: not recorded"),
         _Blob("metadata", "bytes of unknown format; null: not recorded"),
         Kind(pa.list_(pa.int64()))("child_ids", "ids of the event metadata of its children"),
     )),
-    TableSchema("event_metadata_stats", "a stat of an event metadata", (_PLANE_ID, _METADATA_ID, _STAT_ID, *_STAT)),
+    TableSchema("event_metadata_stats", "a stat of an event's metadata", (_PLANE_ID, _METADATA_ID, _STAT_ID, *_STAT)),
     TableSchema("stat_metadata", "an XStatMetadata: the name of a stat, or a text that values of kind ref point to", (
         _PLANE_ID,
         _STAT_ID,
         _Name("name", "stat name, or the text"),
-        _Name("description", "description of the stat; null: not recorded"),
+        _Name("description", "stat description; null: not recorded"),
     )),
     TableSchema("import_log", "a kind of fault or remark from reading the session", (
         _Name("severity", "severity: " + ", ".join(SEVERITIES)),

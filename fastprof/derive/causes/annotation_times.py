@@ -179,7 +179,7 @@ def _get(name: str) -> Formula:
 
 
 GPU_ANNOTATIONS_TABLE: Final = TableSchema("gpu_annotations", "an annotation on a GPU, longest first", (
-    Text("host", "host of the GPU", _get("host")),
+    Text("host", "GPU host", _get("host")),
     Text("device", "GPU plane", _get("device")),
     Text("name", "annotation name", _get("name")),
     Count("streams", "streams that run it", _get("streams")),

@@ -449,9 +449,9 @@ WHAT = (
          lambda rows: TextCells(rows.events.sites.names[0], rows.site)),
     Text("region_type", f"purpose of the memory, such as temp, output, persist/dynamic; {NONE}",
          lambda rows: TextCells(rows.events.sites.names.region_type, rows.site)),
-    Text("data_type", f"type of the tensor's elements; {NONE}",
+    Text("data_type", f"tensor element type; {NONE}",
          lambda rows: TextCells(rows.events.sites.names.data_type, rows.site)),
-    Text("shape", f"shape of the tensor; {NONE}", lambda rows: TextCells(rows.events.sites.names.shape, rows.site)),
+    Text("shape", f"tensor shape; {NONE}", lambda rows: TextCells(rows.events.sites.names.shape, rows.site)),
 )  # fmt: skip
 
 

@@ -419,8 +419,8 @@ _LEVEL: Final = (
     "jax.profiler.ProfileOptions().host_tracer_level = 2)"
 )
 _HOW: Final = {
-    "GPU": f"GPU allocators of TensorFlow and JAX write them {_LEVEL}, only with the BFC allocator, which "
-    "TF_GPU_ALLOCATOR=cuda_malloc_async and XLA_PYTHON_CLIENT_ALLOCATOR=platform or cuda_async replace. An allocation "
+    "GPU": f"TensorFlow and JAX GPU allocators write them {_LEVEL}, and only from the BFC allocator: not with "
+    "TF_GPU_ALLOCATOR=cuda_malloc_async, nor with XLA_PYTHON_CLIENT_ALLOCATOR=platform or cuda_async. An allocation "
     "or free must happen while the profiler runs.",
     "TPU": f"The TPU runtime writes them {_LEVEL}, as the allocations of the program happen: profile its start, or a "
     "step that allocates.",

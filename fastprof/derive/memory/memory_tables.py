@@ -200,7 +200,7 @@ TIMELINE = (
           lambda rows: rows.values.first + rows.before),
     Bytes("least_in_use_bytes", f"least memory in use during the interval, stack and heap; {NONE}",
           lambda rows: mask_unknown(rows.values.least_bytes, rows.values.is_known)),
-    Bytes("most_in_use_bytes", f"most memory in use during the interval, stack and heap; {NONE}",
+    Bytes("most_in_use_bytes", f"peak memory in use during the interval, stack and heap; {NONE}",
           lambda rows: mask_unknown(rows.host.in_use_bytes[rows.at], rows.values.is_known)),
     Bytes("last_in_use_bytes", f"memory in use after the last snapshot; {NONE}",
           lambda rows: rows.in_use(_get_last(rows))),
@@ -237,7 +237,7 @@ SNAPSHOTS = (
     Bytes("in_use_bytes", "stack_bytes + heap_bytes; null: neither is recorded", lambda rows: rows.in_use(rows.at)),
     *_CHUNKS,
     *_TOO_SMALL,
-    Bytes("lifetime_peak_bytes", f"most memory in use since the process began (peak_bytes_in_use); {NONE}",
+    Bytes("lifetime_peak_bytes", f"peak memory in use since the process began (peak_bytes_in_use); {NONE}",
           make_recorded_formula("lifetime_peak_bytes")),
 )  # fmt: skip
 
@@ -353,7 +353,7 @@ _ALLOCATORS = (
           lambda rows: rows.host.counts(rows.held)),
     Bytes("held_at_end_bytes", "sum of the sizes of the allocations that were not freed within the capture; null: the "
           "size of one is not recorded", lambda rows: rows.held_bytes()),
-    Bytes("peak_bytes", "most memory in use, stack and heap, after any snapshot; null: not recorded",
+    Bytes("peak_bytes", "peak memory in use, stack and heap, after any snapshot; null: not recorded",
           lambda rows: rows.peak),
     Picoseconds("peak_ps", f"first time of peak_bytes, {MOMENT}; null: peak_bytes is unknown",
                 lambda rows: rows.at_peak(rows.host.peak_ps)),
@@ -373,7 +373,7 @@ _ALLOCATORS = (
           f"allocator, which grows on demand, all memory of the device; {NONE}", lambda rows: rows.capacity()),
     Bytes("reserved_at_peak_bytes", "device memory that PyTorch's allocator has reserved at the peak, in use and free; "
           "null: not recorded, or not PyTorch's", lambda rows: rows.reserved()),
-    Bytes("lifetime_peak_bytes", "most memory in use since the process began, as the allocator counts it "
+    Bytes("lifetime_peak_bytes", "peak memory in use since the process began, as the allocator counts it "
           f"(peak_bytes_in_use): on TPUs the heap alone, without the stack; {NONE}",
           make_recorded_formula("lifetime_peak_bytes", lambda rows: rows.longest)),
     Number("highest_fragmentation", f"highest fragmentation after any snapshot; {NONE}",

@@ -153,7 +153,7 @@ def _make_code_formula(name: str, words: dict[int, str]) -> Formula:
 PROGRAM_ID: Final = Count("program_id", "program id, uint64 as two's complement; null: no program is known",
                           lambda rows: mask_unknown_programs(rows.table.program_id))  # fmt: skip
 PROGRAM: Final = Text("program", "program name; null: the capture does not contain the program", _list_titles)
-CATEGORY: Final = Text("category", "category of the instruction", attrgetter("table.category"))
+CATEGORY: Final = Text("category", "instruction category", attrgetter("table.category"))
 NAME: Final = Words("name", "instruction name", attrgetter("table.name"))
 SIMILAR: Final = ("program", "self_ps")
 """Columns that decide, with the names of op and framework op, whether texts show ops as one: all reports agree."""
@@ -262,8 +262,8 @@ def _make_memory_columns(memory: RooflineMemory) -> tuple[Column, ...]:
 
 MEMORY: Final = tuple(column for memory in MEMORIES for column in _make_memory_columns(memory))
 BOUND_BY: Final = Text(
-    "bound_by", "resource that the op used closest to its peak: Compute, HBM, or a memory of the TPU and a direction; "
-    f"null: the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}",
+    "bound_by", "resource that the op used closest to its peak: Compute, HBM, or a TPU memory and a direction; null: "
+    f"the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}",
     attrgetter("efficiency.bound_by"),
 )  # fmt: skip
 

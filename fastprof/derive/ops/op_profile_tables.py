@@ -525,7 +525,7 @@ def _join_device_work(column: Column) -> Column:
 
 _DEVICES = TableSchema("devices", "a device", (
     Text("host", "host to which the device belongs", _make_device_formula(lambda row: row.host)),
-    Text("device", "device plane, or CPU for the threads of a host", _make_device_formula(lambda row: row.name)),
+    Text("device", "device plane, or CPU for host threads", _make_device_formula(lambda row: row.name)),
     *resting_on(
         Need("total_ps", "the device recorded nothing"),
         Count("ops", "number of different ops that it ran", _make_device_formula(lambda row: len(row.ops.table))),
@@ -543,10 +543,10 @@ _DEVICES = TableSchema("devices", "a device", (
 
 TABLES: Final = {table.name: table for table in (
     _TREE,
-    _make_scope_table("scopes", "a scope of the model, or a framework op in it, over all programs"),
+    _make_scope_table("scopes", "a model scope, or a framework op in it, over all programs"),
     _make_scope_table("layers",
-                      "a scope of the model, or a framework op in it; scopes that differ only in a number are "
-                 "one row", Count("instances", "number of scopes in this row, which differ only in a number",
+                      "a model scope, or a framework op in it; scopes that differ only in a number are one "
+                 "row", Count("instances", "number of scopes in this row, which differ only in a number",
                                   lambda rows: rows.instances)),
     _MEMORY,
     _DEVICES,

@@ -503,7 +503,7 @@ _TABLES: Final = (
         Count("bottleneck_call_count", "calls that have the same bottleneck, or a similar iterator as bottleneck",
               lambda rows: rows.host.bottlenecks.calls),
     ), derived=True),
-    TableSchema("iterators", "an iterator of a pipeline; consumers come before their inputs", (
+    TableSchema("iterators", "a pipeline iterator; consumers come before their inputs", (
         _HOST,
         _PIPELINE,
         Column("depth", pa.int32(), "number of iterators between this one and the program",
@@ -542,7 +542,7 @@ _TABLES: Final = (
              _make_recorded_column("deterministic", is_true)),
         Count("cycle_length", "inputs that the iterator reads in turn; null: not recorded",
               _make_recorded_column("cycle_length")),
-        Count("batch_size", "elements of a batch; null: not recorded", _make_recorded_column("batch_size")),
+        Count("batch_size", "elements per batch; null: not recorded", _make_recorded_column("batch_size")),
     ), derived=True),
     TableSchema("critical_path", "a period of the slowest call of a pipeline, in order of time", (
         _HOST,
@@ -552,7 +552,7 @@ _TABLES: Final = (
         Picoseconds("start_ps", "start, from the start of the host's capture"),
         Picoseconds("duration_ps", "duration"),
     ), derived=True),
-    TableSchema("bottlenecks", "the bottleneck of a pipeline; the pipeline with the largest sum of calls comes first", (
+    TableSchema("bottlenecks", "a pipeline bottleneck; the pipeline with the largest sum of calls comes first", (
         _HOST,
         _PIPELINE,
         _ITERATOR,
@@ -598,7 +598,7 @@ _TABLES: Final = (
                     lambda rows: rows.ahead_ps < 0),
         Picoseconds("step_ps", "step duration", lambda rows: rows.host.steps.duration_ps[rows.step]),
     ), derived=True),
-    TableSchema("what_if", "a change of one iterator and the predicted time of a batch, largest gain first", (
+    TableSchema("what_if", "a change of one iterator and the predicted batch time, largest gain first", (
         _HOST,
         _PIPELINE,
         _ITERATOR,
@@ -621,7 +621,7 @@ _TABLES: Final = (
         Text("assumption", "what the prediction assumes, or why there is no prediction",
              lambda rows: encode_texts(*describe_predictions(rows.host.what_if, rows.host.parallel))),
     ), derived=True),
-    TableSchema("calls", "a call of a pipeline, slowest first", (
+    TableSchema("calls", "a pipeline call, slowest first", (
         _HOST,
         _PIPELINE,
         Count("rank", "place among the pipeline calls, from 0: the slowest",

@@ -566,7 +566,7 @@ BETWEEN_STEPS: Final = TableSchema(
     "a core of a host, in the time between its steps",
     (
         Text("host", "host, named after its capture file", lambda rows: [rows.host] * len(rows.core_id)),
-        Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices"),
+        Count("core_id", "core id on its host; on a host without TPUs 1, for all of its devices"),
         Count("gap_count", "number of gaps between steps, in which no core of the host is in a step"),
         Picoseconds("time_ps", "time in these gaps"),
         Picoseconds("longest_ps", "longest gap"),

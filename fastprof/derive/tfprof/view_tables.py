@@ -204,8 +204,8 @@ NODES: Final = TableSchema("tfprof_view", "a node, or a scope of names, of a vie
         "input_shapes", "shapes of the outputs that it takes, by number of the input, empty: unknown; null: a scope",
         lambda rows: rows.of_node(rows.recorded.input_shapes)),
     *_EXACT,
-    String("bound_by", "resource that the op used closest to its peak: Compute, HBM, or a memory of the TPU and a "
-           "direction; null: a scope, its work or the peaks of the device are unknown, or a profile of tfprof",
+    String("bound_by", "resource that the op used closest to its peak: Compute, HBM, or a TPU memory and a direction; "
+           "null: a scope, its work or the peaks of the device are unknown, or a profile of tfprof",
            lambda rows: rows.of_capture("bound_by")),
     String("source", "file:line of the code of the op; null: a scope, not recorded, or a profile of tfprof, whose "
            "view code has it", lambda rows: rows.of_capture("sources")),

@@ -55,8 +55,7 @@ class OpProfile {
     this.details = detailsPanel("Choose a row to see its details.");
     this.holder = h("div.tree-holder");
     const part = section(body, "Device time by op", {
-      note:
-        "Self times of all devices together. Lost time is an op's time beyond its roofline. Choose a row to see "
+      note: "Self times of all devices together. Lost time is an op's time beyond its roofline. Choose a row to see "
         + "its memory traffic.",
     });
     part.append(this.controls());

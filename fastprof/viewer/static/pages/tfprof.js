@@ -213,8 +213,8 @@ class TfprofPage {
   columns(data) {
     const select = this.options.list("select");
     const ofOps = this.view === "op";
-    const found = [{ title: "Name", name: "name", about: "Click the arrow to open the rows below",
-      cell: (row, table) => this.nameCell(row, table) }];
+    const found = [{ title: "Name", name: "name", about: "Click the arrow to open the rows below", cell: (row, table) =>
+      this.nameCell(row, table) }];
     for (const [figure, words] of Object.entries(FIGURES)) {
       const sum = data.has(`total_${figure}`) ? `total_${figure}` : null;
       const isPart = !select.includes(figure) && figure.endsWith("_micros"); // of the time, which is selected

@@ -15,7 +15,7 @@ const TIMES = /(_ps|_ns)$/;
 /** What a time is of: an event of a device may have two. */
 const MEANINGS = {
   Duration:
-    "As in the timeline. If the event has the stat device_duration_ps, op stats adds that up: the duration by the device's own clock",
+    "As in the timeline. Op stats adds up the stat device_duration_ps, by the device's own clock, if the event has it",
   "Self time": "Duration minus the time of the events inside it",
 };
 const NAMES = { Name: "name", "Metadata name": "metadata_name" };

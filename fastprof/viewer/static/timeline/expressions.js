@@ -11,7 +11,9 @@ export function faultOf(expression) {
   if (AROUND.test(bare.replace(/\\\(/g, "__"))) return "Lookahead and lookbehind are not supported in expressions.";
   const [foreign] = FOREIGN.exec(bare.replace(/\\Q[\s\S]*?(\\E|$)/g, "")) ?? [];
   if (foreign)
-    return /\d/.test(foreign) ? "Backreferences are not supported in expressions." : `${foreign} is not part of an expression.`;
+    return /\d/.test(foreign)
+      ? "Backreferences are not supported in expressions."
+      : `${foreign} is not part of an expression.`;
   try {
     RegExp(asBrowsersKnow(expression));
     return "";

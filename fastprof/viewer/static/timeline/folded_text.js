@@ -49,5 +49,7 @@ function toggle(shown, all, short) {
 
 function cut(text) {
   const rest = text.length - MOST_SHOWN;
-  return rest > 0 ? `${text.slice(0, MOST_SHOWN - 1)}… (${counted(rest)} more characters; copy for the full text)` : text;
+  return rest > 0
+    ? `${text.slice(0, MOST_SHOWN - 1)}… (${counted(rest)} more characters; copy for the full text)`
+    : text;
 }

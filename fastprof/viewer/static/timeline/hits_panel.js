@@ -29,8 +29,8 @@ export class HitsPanel {
     this.head = h("div");
     this.titles = h("div.tl-hits-titles", { role: "row" });
     this.space = h("div.tl-hits-space", { role: "rowgroup" });
-    this.box = h("div.tl-hits-box", { role: "grid", tabindex: "0", "aria-label": "All search hits" },
-      this.titles, this.space);
+    this.box = h("div.tl-hits-box", { role: "grid", tabindex: "0", "aria-label": "All search hits" }, this.titles,
+      this.space);
     this.node.append(this.head, this.box);
     this.scroller = new RowScroller(this.box, this.space, { height: ROW, head: HEAD, make: () => this.make(),
       fill: (element, row) => this.fill(element, row) });
@@ -49,9 +49,7 @@ export class HitsPanel {
     this.drawHead(answer ? `${plural(this.shown, "hit")} of “${visible(query.q, 80)}”` : "");
     this.box.hidden = !this.shown;
     if (!this.shown) {
-      this.head.append(
-        hint(answer ? "No event name matches." : "Find events by name ( / ) to list the hits here."),
-      );
+      this.head.append(hint(answer ? "No event name matches." : "Find events by name ( / ) to list the hits here."));
       return;
     }
     if (this.node.offsetParent) this.opened();
