@@ -142,7 +142,7 @@ _WORK = (
            lambda rows: mask_unknown(np.where(rows.no_flops | rows.no_bytes | (rows.table.bytes_accessed == 0), np.nan,
                                        rows.rates.intensity))),
     Text("bound_by", "resource that the op used closest to its peak: Compute, HBM, Shm/L1, or a TPU memory and a "
-         "direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _list_bounds),
+         f"direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _list_bounds),
 )  # fmt: skip
 _TYPE = Text("type", "op type; IDLE for time without ops; the category, or Unknown, for a device op without a recorded "
              "type", attrgetter("table.category"))  # fmt: skip

@@ -152,9 +152,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let the page capture from these profiler servers only, into the log directory; needs a token; repeatable",
     )
     group.add_argument("--open", action="store_true", help="open a browser")
-    group.add_argument(
-        "--cache", metavar="DIR", help="folder for data built from captures (default: the user's cache folder)"
-    )
+    group.add_argument("--cache", metavar="DIR", help="folder for data built from captures (default: the user's cache)")
     group.add_argument(
         "--cache-limit",
         metavar="SIZE",

@@ -1,9 +1,8 @@
 """Capture what programs have recorded since continuous profiling began, or since the last snapshot.
 
---start makes programs record all the time, into a buffer of their own that drops the oldest records; --stop ends that.
-Without these flags, the buffers are written to LOGDIR/plugins/profile/RUN/HOST.xplane.pb, and recording continues: the
-time before an event can still be captured once the event has happened. Meanwhile, servers are busy for
-'fastprof capture'.
+--start makes programs record all the time, into a buffer that drops the oldest records; --stop ends that. Without these
+flags, the buffers are written to LOGDIR/plugins/profile/RUN/HOST.xplane.pb, and recording continues: the time before an
+event can still be captured once the event has happened. Meanwhile, servers are busy for 'fastprof capture'.
 """
 
 from __future__ import annotations
