@@ -67,13 +67,19 @@ def type_text(kind: pa.DataType) -> str:
     return "bytes" if pa.types.is_large_binary(kind) else str(kind)
 
 
+def _describe_row(row: str) -> str:
+    """Say what a row is: "One row per step." for "a step"."""
+    article, _, noun = row.partition(" ")
+    return f"One row per {noun}." if article in ("a", "an") else f"One row is {row}."
+
+
 def section(table: TableSchema) -> str:
     rows = "\n".join(
         f"| `{column.name}` | {type_text(column.type)} | {'yes' if column.nullable else ''} | {column.description} |"
         for column in table.columns
     )
     head = "| column | type | null | meaning |\n|---|---|---|---|"
-    return f"## {table.name}\n\nOne row is {table.row}.\n\n{head}\n{rows}\n"
+    return f"## {table.name}\n\n{_describe_row(table.row)}\n\n{head}\n{rows}\n"
 
 
 def page() -> str:

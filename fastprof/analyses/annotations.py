@@ -68,7 +68,7 @@ SCALARS = {
     "longest": ScalarSpec(None, "the annotation with the longest total_ps"),
     "longest_ps": ScalarSpec("ps", "its total_ps", "it takes"),
     "longest_share": ScalarSpec("share", "its share of the run", "share of the run"),
-    "scope_count": ScalarSpec(None, "scopes in the names of ops", "scopes"),
+    "scope_count": ScalarSpec(None, "scopes in op names", "scopes"),
 }  # fmt: skip
 OPENING = Opening(
     ("{longest} takes {longest_ps}, {longest_share} of the run.",),

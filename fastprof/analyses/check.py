@@ -132,7 +132,7 @@ TABLES = {
     "conditions": TableSchema("conditions", "a condition, in the order given", (
         String("condition", "the condition as given; it describes a run that fails"),
         String("state", "passed, failed or cannot judge"),
-        String("figure", "report and name of the figure"),
+        String("figure", "report and figure name"),
         String("unit", "unit of base, new and limit; null: a count"),
         Number("base", "value in the base run, or mean of the earlier runs; null: none is needed or known"),
         Number("new", "value in the checked run; null: unknown"),

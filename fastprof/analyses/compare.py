@@ -68,8 +68,8 @@ class RunFacts:
 _TABLES = (
     TableSchema("changes", "a change of the mean step, largest first; all rows together are step_change_ps", (
         Count("rank", "place, from 1"),
-        String("kind", "op, a cause of time without compute, as in the analysis gaps, straggler, or unexplained: what "
-               "no other row has, rounding included"),
+        String("kind", "op; cause of non-compute time, as in the gaps analysis; straggler; or unexplained (the "
+               "remainder, including rounding)"),
         String("title", "what changed, in words"),
         String("name", "op, scope of several ops, or event that explains the cause; null: none is recorded"),
         Picoseconds("base_ps", "time per step in the base run, of the mean device"),
@@ -102,7 +102,7 @@ _TABLES = (
         Number("new_count", "executions per step and device in the new run"),
     ), derived=True),
     TableSchema("figures", "a figure of a report that both runs have", (
-        String("figure", "report and name of the figure, as in steps.step_time_p50_ps"),
+        String("figure", "report and figure name, as in steps.step_time_p50_ps"),
         String("unit", "ps, bytes, %, share, …; null: a count"),
         Number("base", "value in the base run"),
         Number("new", "value in the new run"),
@@ -117,7 +117,7 @@ _TABLES = (
     ), derived=True),
     TableSchema("steps", "a complete step of either run", (
         String("run", "base or new"),
-        Count("step", "number of the step"),
+        Count("step", "step number"),
         Picoseconds("time_ps", "time until the next step begins, on the slowest core"),
         Flag("is_warm_up", "whether it is one of the first steps, over twice the median of those after: not counted"),
         Flag("is_slow", "longer than the median by over 5 median deviations and a tenth"),

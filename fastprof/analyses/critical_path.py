@@ -58,7 +58,7 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
-_HOST: Final = Text("host", "host, named after the file of its capture")
+_HOST: Final = Text("host", "host, named after its capture file")
 _SHARE: Final = Share("share", "time_ps / path_ps of the host; null: the path lasts no time")
 
 
@@ -71,7 +71,7 @@ def _make_kind_column(what: str) -> Column:
 
 
 TABLES = {
-    "windows": TableSchema("windows", "the examined interval of a host", (
+    "windows": TableSchema("windows", "an examined interval, one per host", (
         _HOST,
         Text("window", "annotation or step; empty if everything recorded is examined"),
         Count("instance", "index among the matching annotations or steps, from 0"),
@@ -81,7 +81,7 @@ TABLES = {
         *resting_on(
             Need("path_ps", "no path was found"),
             Picoseconds("path_ps", "length of the critical path"),
-            Count("edges", "steps of the path"),
+            Count("edges", "path steps"),
         ),
         *resting_on(
             Need("host_share"),
@@ -98,7 +98,7 @@ TABLES = {
         _make_kind_column(""),
         Picoseconds("time_ps", "sum of their durations"),
         _SHARE,
-        Count("count", "number of such steps of the path"),
+        Count("count", "number of such path steps"),
     ), derived=True),
     "names": TableSchema("names", "an op or kernel on the critical path, the longest first", (
         _HOST,
@@ -106,7 +106,7 @@ TABLES = {
         Text("name", "op, call or kernel; for a launch or break, the kernel that follows"),
         Picoseconds("time_ps", "sum of its steps on the path"),
         _SHARE,
-        Count("count", "number of such steps of the path"),
+        Count("count", "number of such path steps"),
     ), derived=True),
     "path": TableSchema("path", "a step of the critical path, in order", (
         _HOST,

@@ -101,7 +101,7 @@ OF_PEAKS: Final = ("memory_bound", "low_utilization")
 class Params:
     recorded_with: str = field(
         default=UNKNOWN_RECORDER,
-        metadata={"help": "command that recorded the run; hints name its flags", "choices": RECORDERS, "alone": True},
+        metadata={"help": "command that recorded the run; hints use its flags", "choices": RECORDERS, "alone": True},
     )
 
 

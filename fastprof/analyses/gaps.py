@@ -81,14 +81,14 @@ ONE_BY_ONE = True
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    top: int = field(default=50, metadata={"help": "number of the longest gaps to list", "min": 0, "alone": True})
+    top: int = field(default=50, metadata={"help": "how many of the longest gaps to list", "min": 0, "alone": True})
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
 _LABELS: Final = {"cause": get_cause_label}
 _CAUSE_TEXTS: Final = "one of: " + ", ".join(GAP_CAUSES)
-_HOST = Text("host", "host, as the capture's file is named", lambda rows: encode_texts(rows.hosts, rows.host))
-_DEVICE = Text("device", "device: a TensorCore, a GPU, or CPU for the threads of a host that run its ops",
+_HOST = Text("host", "host, named after its capture file", lambda rows: encode_texts(rows.hosts, rows.host))
+_DEVICE = Text("device", "device: a TensorCore, a GPU, or CPU for the host threads that run its ops",
                lambda rows: encode_texts(rows.names, rows.name))  # fmt: skip
 _KIND = Text("kind", "what the device does: " + ", ".join(KINDS), lambda rows: encode_texts(KINDS, rows.kind))
 _CAUSE = Text(
@@ -96,8 +96,8 @@ _CAUSE = Text(
     f"{_CAUSE_TEXTS}; null: the device computes for training",
     lambda rows: encode_texts(CAUSE_NAMES, rows.cause),
 )
-_STEP = Count("step", "number of the step, as in the analysis steps; null: in no step, or in a step that not all "
-              "hosts have", null=lambda rows: rows.step < 0)  # fmt: skip
+_STEP = Count("step", "step number, as in the steps analysis; null: in no step, or in a step that not all hosts "
+              "have", null=lambda rows: rows.step < 0)  # fmt: skip
 _EVENT = String("event", "host event that explains most of the time, or the device's transfer or queued work; null: "
                 "none is recorded", lambda rows: list(rows.event))  # fmt: skip
 
@@ -158,8 +158,8 @@ _TABLES = (
         _EVENT,
         String("thread", "thread or stream of that event; null: no event explains it",
                lambda rows: list(rows.thread)),
-        String("before_op", "last work of the device before the gap; null: none", lambda rows: list(rows.before_op)),
-        String("after_op", "first work of the device after the gap; null: none", lambda rows: list(rows.after_op)),
+        String("before_op", "last device work before the gap; null: none", lambda rows: list(rows.before_op)),
+        String("after_op", "first device work after the gap; null: none", lambda rows: list(rows.after_op)),
     ), derived=True),
 )  # fmt: skip
 TABLES = {table.name: table for table in _TABLES}

@@ -66,7 +66,7 @@ def _make_columns(of: str) -> tuple[Column, ...]:
     """Return the columns of a unit. ``of`` is what the time is of, in words."""
     no_value = "null: fills and spills, or no value is known"
     return (
-        Text("unit", "name of the unit, such as MXU, Vector ALU or Vector Spills", _make_key_formula(-1)),
+        Text("unit", "unit name, such as MXU, Vector ALU or Vector Spills", _make_key_formula(-1)),
         Picoseconds("known_ps", f"time of {of} with known values of the unit; a value holds until the next",
                     lambda rows: [sums.known_ps for _, sums in rows.each]),
         Percent("mean_percent", f"mean of the unit's percentage over known_ps, weighted by time; {no_value}",
@@ -89,31 +89,31 @@ def _make_text_formula(name: str) -> Formula:
 
 
 TABLES = {
-    "units": TableSchema("units", "a unit of a device", (
-        Text("host", "host, named after the file of its capture", _make_key_formula(0)),
-        Text("device", "plane of the device", _make_key_formula(1)),
+    "units": TableSchema("units", "a device unit", (
+        Text("host", "host, named after its capture file", _make_key_formula(0)),
+        Text("device", "device plane", _make_key_formula(1)),
         *_make_columns("the device, from its first to the end of its last sample"),
     ), derived=True),
     "programs": TableSchema("programs", "a program or kernel, paired with a unit, on all devices, largest busy_ps "
                             "first", (
-        Text("kind", "program: executions of a compiled program; range: instructions of a kernel",
+        Text("kind", "program: compiled program executions; range: kernel instructions",
              _make_key_formula(0)),
-        Text("program", "name of the program, or of the range", _make_key_formula(1)),
+        Text("program", "program or range name", _make_key_formula(1)),
         *_make_columns("the program"),
     ), derived=True),
     "ops": TableSchema("ops", "an op without nested ops, paired with a unit, on all devices, largest busy_ps first", (
         Text("program", "program in whose execution the op started; null: none ran",
              lambda rows: [key[0] or None for key, _ in rows.each]),
-        Text("op", "name of the op", _make_key_formula(1)),
+        Text("op", "op name", _make_key_formula(1)),
         *_make_columns("the op"),
     ), derived=True),
     "counters": TableSchema("counters", "a hardware counter that was read, as recorded", (
-        Text("host", "host, named after the file of its capture", lambda rows: [rows.host] * len(rows.value)),
-        Text("device", "plane of the device", _make_text_formula("device")),
+        Text("host", "host, named after its capture file", lambda rows: [rows.host] * len(rows.value)),
+        Text("device", "device plane", _make_text_formula("device")),
         Text("kernel", "line of the sample: the kernel; in PyTorch's traces the range", _make_text_formula("line")),
         Count("sample", "id of the line of the sample; in PyTorch's traces the place of the range on its line, from 0"),
-        Text("counter", "name of the counter", _make_text_formula("name")),
-        Count("counter_id", "id of the counter; null: not recorded", lambda rows: rows.number,
+        Text("counter", "counter name", _make_text_formula("name")),
+        Count("counter_id", "counter id; null: not recorded", lambda rows: rows.number,
               lambda rows: rows.number < 0),
         Count("value", "value of the counter; null: above 63 bits, or not an integer",
               null=lambda rows: rows.value < 0),
@@ -121,18 +121,18 @@ TABLES = {
                "an integer",
                lambda rows: rows.real, lambda rows: np.isnan(rows.real)),
         Text("description", "what it counts; null: not recorded", _make_text_formula("description")),
-        Text("sets", "sets of counters that it belongs to; null: not recorded", _make_text_formula("group")),
+        Text("sets", "counter sets that it belongs to; null: not recorded", _make_text_formula("group")),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "sampled_device_count": ScalarSpec(None, "device planes with samples of units, including SparseCores"),
+    "sampled_device_count": ScalarSpec(None, "device planes with unit samples, including SparseCores"),
     "sample_count": ScalarSpec(None, "samples with a known value"),
     "busiest_unit": ScalarSpec(None, "unit with the largest mean percentage over all devices"),
     "busiest_percent": ScalarSpec("%", "mean percentage of that unit over all devices, weighted by time"),
     "matrix_percent": ScalarSpec("%", "mean percentage of the matrix units (MXU) over all devices, weighted by time"),
     "spills": ScalarSpec(None, "sum of the samples of Vector Spills: registers written to memory"),
-    "counter_count": ScalarSpec(None, "rows of the table counters"),
+    "counter_count": ScalarSpec(None, "rows of the counters table"),
 }
 OPENING = Opening(
     ("The busiest unit is {busiest_unit}, at {busiest_percent} of the time.",),

@@ -1,6 +1,6 @@
 """Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.
 
-Instructions are those of devices, or of threads if a host has no devices. Formulas: docs/analyses/hlo-stats.md.
+Covers device instructions, or thread instructions if a host has no devices. Formulas: docs/analyses/hlo-stats.md.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ class Params:
 
 _GROUPED = (*GROUP_TIMES, *GROUP_WORK)
 _SHAPE = (
-    Bytes("array_bytes", "bytes of the output and operands of one execution; null: the text of the instruction does "
-          "not show them", attrgetter("padding.bytes"), lambda rows: ~rows.padding.is_known),
-    Bytes("padded_bytes", "bytes of the output and operands with the padding of their tiles; null: the text of the "
-          "instruction does not show them", attrgetter("padding.padded_bytes"), lambda rows: ~rows.padding.is_known),
+    Bytes("array_bytes", "bytes of the output and operands of one execution; null: the instruction text does not show "
+          "them", attrgetter("padding.bytes"), lambda rows: ~rows.padding.is_known),
+    Bytes("padded_bytes", "bytes of the output and operands with the padding of their tiles; null: the instruction "
+          "text does not show them", attrgetter("padding.padded_bytes"), lambda rows: ~rows.padding.is_known),
     Share("padding_share", "share of padded_bytes that is padding; null: padded_bytes is unknown or 0",
           lambda rows: mask_unknown(rows.padding.share)),
 )  # fmt: skip
@@ -150,7 +150,7 @@ TABLES = {
             op.EXPRESSION,
         ), derived=True),
         TableSchema("categories", "a category of ops, largest self time first", (
-            Text("category", "category of the instructions", attrgetter("keys")),
+            Text("category", "instruction category", attrgetter("keys")),
             *_GROUPED,
             Picoseconds("rematerialized_ps", "self time of ops that recompute earlier results (rematerialization)",
                         lambda groups: groups.self_ps(is_rematerialized(groups.table))),
@@ -167,10 +167,10 @@ TABLES = {
             Flag("is_outside_compilation", "whether the ops are for outside compilation: work that runs on the host "
                  "because it was not compiled", attrgetter("keys")), *GROUP_TIMES,
         ), derived=True),
-        TableSchema("replica_groups", "a category of collective ops, and the groups of devices among which they run, "
-                    "largest self time first", (
-            Text("category", "category of the instructions", take_key(0)),
-            op.Words("replica_groups", "groups of devices, as the text of the instructions lists them", take_key(1)),
+        TableSchema("replica_groups", "a category of collective ops and device groups, largest "
+                    "self time first", (
+            Text("category", "instruction category", take_key(0)),
+            op.Words("replica_groups", "device groups, as the text of the instructions lists them", take_key(1)),
             Count("group_size", "number of devices of each group; null: groups differ in size, or are unknown",
                   lambda groups: [parse_group_size(text) for _, text in groups.keys]),
             *GROUP_TIMES,
@@ -183,7 +183,7 @@ TABLES = {
             *GROUP_TIMES,
         ), derived=True),
         TableSchema("padding", "an op with padded arrays, the one with the most padding first", (
-            Count("rank", "rank of the op in the table ops"),
+            Count("rank", "rank of the op in the ops table"),
             *op.IDENTITY,
             op.OCCURRENCES,
             op.SELF,
@@ -199,8 +199,8 @@ TABLES = {
                   _make_worst_formula("wasted_share")),
         ), derived=True),
         TableSchema("layouts", "an array that an op reads or writes", (
-            Count("rank", "rank of the op in the table ops", lambda rows: np.array(rows.at, np.int64) + 1),
-            op.Words("name", "name of the op", lambda rows: [rows.table.name[row] for row in rows.at]),
+            Count("rank", "rank of the op in the ops table", lambda rows: np.array(rows.at, np.int64) + 1),
+            op.Words("name", "op name", lambda rows: [rows.table.name[row] for row in rows.at]),
             op.Words("operand", "output, or the name of the instruction that writes the array"),
             Share("padding_share", "share of padded_bytes that is padding; null: unknown", attrgetter("wasted_share")),
             Bytes("bytes", "size without padding; null: unknown"),
@@ -211,7 +211,7 @@ TABLES = {
             Column("padded_dimensions", pa.list_(pa.int64()), "sizes of the dimensions with padding; null: unknown",
                    True),
             Column("semantics", pa.list_(pa.string()), "role of each dimension: batch, feature, spatial or "
-                   "contracting; null: the text of the op does not show it"),
+                   "contracting; null: the op text does not show it"),
             Count("memory_space", "number of the memory space, n in S(n) of the layout"),
             Count("position", "place among the operands, from 0; -1 for the output"),
             Count("program_id", op.PROGRAM_ID.description,
@@ -262,7 +262,7 @@ SECTIONS = (
     Section("Padded most", "padding", ("name", "padding_share", "padding_bytes", "worst_operand", "worst_share",
             "worst_shape", "occurrences", "program"), "padding_share", shown=has_rows("padding"), by_worth=True,
             alike=Alike(("name", "worst_operand"), ("padding_bytes", "occurrences"))),
-    Section("Collectives by groups of devices", "replica_groups", ("category", "replica_groups", "group_size", *_TIME),
+    Section("Collectives by device groups", "replica_groups", ("category", "replica_groups", "group_size", *_TIME),
             "self_share", shown=has_rows("replica_groups")),
     Section("How ops are known", "attribution", ("how", "self_ps", "self_share", "is_attributed", "occurrences"),
             "self_share", shown=lambda report: report.tables["attribution"].num_rows > 1),

@@ -1,6 +1,6 @@
 """Requests and batches of a model server: latency by percentile and by part.
 
-Requests are groups of events on the host's threads that a server's request began; formulas: docs/analyses/inference.md.
+A request is a group of events on host threads that a server request began; formulas: docs/analyses/inference.md.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ SCALARS = {
     "batch_count": ScalarSpec(None, "number of batches of all models and hosts", need=_REQUESTS),
     "model_count": ScalarSpec(None, "number of models named in requests", need=_REQUESTS),
     "requests_per_second": ScalarSpec(None, "requests / time from the first start to the last end, in seconds"),
-    "mean_latency_ps": ScalarSpec("ps", "mean latency of a request, rounded down"),
+    "mean_latency_ps": ScalarSpec("ps", "mean request latency, rounded down"),
     **{
         f"{percentile_name(percent)}_latency_ps": ScalarSpec(
             "ps", f"{percent:g}th percentile (nearest rank) of request latency"
         )
         for percent in PERCENTILES
     },
-    "max_latency_ps": ScalarSpec("ps", "longest latency of a request"),
+    "max_latency_ps": ScalarSpec("ps", "longest request latency"),
 }
 OPENING = Opening(
     (

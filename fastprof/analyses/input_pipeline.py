@@ -1,7 +1,7 @@
 """How much of each step waits for input, and which input ops take the time.
 
-The device side: what part of step time is spent waiting for input, of the complete steps, with XProf's verdict on it.
-The host side: the ops that read, prepare and enqueue data, and how to make input faster.
+Device side: share of step time spent waiting for input, over complete steps, with XProf's verdict.
+Host side: the ops that read, prepare and enqueue data, and how to make input faster.
 Formulas: docs/analyses/input-pipeline.md.
 """
 
@@ -112,19 +112,19 @@ def _make_category_columns(*columns: Column) -> tuple[Column, ...]:
 _CATEGORY: Final = Text("category", "category of step time")
 _TABLES: Final = (
     TableSchema("steps", "a step, over all hosts and cores that took part in it", (
-        Count("step", "number of the step, as in the analysis steps", lambda rows: rows.db.number),
-        String("name", "name of the step; null: the capture records no name",
+        Count("step", "step number, as in the steps analysis", lambda rows: rows.db.number),
+        String("name", "step name; null: the capture records no name",
                lambda rows: [name or None for name in rows.db.label]),
         Flag("complete", "false if the step may be cut off and does not count for averages and verdicts: the first "
              "and the last of more than five steps, except on TPUs and of PyTorch's profiler",
              lambda rows: rows.db.complete),
-        Picoseconds("step_ps", "time of the step, until the next one begins, on its slowest core"),
+        Picoseconds("step_ps", "step time, until the next one begins, on its slowest core"),
         *resting_on(
             _INPUT,
             Picoseconds("input_ps", "time in which input is loaded or waited for, without copies to devices: mean over "
                         "hosts; on TPUs, of the core that waited longest"),
-            Share("input_share", "input_ps / mean time of the step over hosts; on TPUs, mean over cores of infeed / "
-                  "time of the step; null: the step took no time"),
+            Share("input_share", "input_ps / mean step time over hosts; on TPUs, mean over cores of infeed / step "
+                  "time; null: the step took no time"),
         ),
         Share("least_input_share", "smallest share of the step that a core waited for input; null: the devices are "
               "not TPUs, or the step took no time"),
@@ -134,12 +134,12 @@ _TABLES: Final = (
              "TPUs, no core waited, or the capture does not describe the core"),
     ), derived=True),
     TableSchema("step_breakdown", "a category of time in a step", (
-        Count("step", "number of the step, as in the table steps"),
+        Count("step", "step number, as in the steps table"),
         _CATEGORY,
         *_make_category_columns(
             Picoseconds("time_ps", "time of the category in the step: mean over hosts; on TPUs by the formulas of "
                         "docs/analyses/input-pipeline.md", lambda rows: round_times(rows.time)),
-            Share("share", "time_ps / time of the step; null: the step took no time",
+            Share("share", "time_ps / step time; null: the step took no time",
                   lambda rows: divide_or_null(rows.time, rows.span)),
         ),
     ), derived=True),
@@ -154,8 +154,8 @@ _TABLES: Final = (
                   lambda rows: divide_or_null(rows.total, rows.span)),
         ),
     ), derived=True),
-    TableSchema("input_ops", "an op of the input pipeline, over all hosts, largest self time first", (
-        String("name", "name of the op"),
+    TableSchema("input_ops", "an input pipeline op, over all hosts, largest self time first", (
+        String("name", "op name"),
         Text("category", "what the op does: enqueue, read files on demand or in advance, preprocess"),
         Count("occurrences", "number of executions", attrgetter("count")),
         Picoseconds("total_ps", "sum of the durations of its occurrences", attrgetter("time_ps")),
@@ -165,10 +165,10 @@ _TABLES: Final = (
         Share("self_share", "self_ps / self time of all input ops; null: the ops have no self time",
               lambda ops: divide_or_null(ops.self_ps, float(ops.self_ps.sum()))),
     ), derived=True),
-    TableSchema("input_time", "a kind of work for input, over all hosts", (
+    TableSchema("input_time", "a kind of input work, over all hosts", (
         Text("kind", "kind of work", lambda _: [kind for kind, _ in KINDS]),
         *resting_on(
-            Need("input_op_self_ps", "no op of an input pipeline is recorded"),
+            Need("input_op_self_ps", "no input pipeline op is recorded"),
             Picoseconds("time_ps", "time of this kind of work, by the formulas of docs/analyses/input-pipeline.md",
                         lambda rows: round_times(np.array(rows.time.parts()))),
         ),
@@ -184,7 +184,7 @@ STEP_FIGURES: Final = {name: spec for name, spec in OF_STEPS.items() if "step" i
 
 _COMPUTE = Need("compute_percent", _NO_COMPUTE)
 _NO_INPUT = "neither calls that load data nor Python functions, which would show them, are recorded"
-_HOST_OPS = Need("host_op_ps", "no op of a host thread is recorded")
+_HOST_OPS = Need("host_op_ps", "no host thread op is recorded")
 SCALARS = {
     **STEP_FIGURES,
     "input_percent": ScalarSpec("%", "time in which input is loaded or waited for, in percent of step time; null: "
@@ -202,8 +202,7 @@ SCALARS = {
                                "TPUs idle time of TensorCores", "idle share of step time"),
     "input_verdict": ScalarSpec(None, "degree to which the program waits for input: none, moderate (5 % or more of "
                                 "step time) or high (20 % or more)"),
-    "uses_tf_data": ScalarSpec(None, "whether recorded ops of an input pipeline took any "
-                               "time", need=_HOST_OPS),
+    "uses_tf_data": ScalarSpec(None, "whether recorded input pipeline ops took any time", need=_HOST_OPS),
     "input_op_self_ps": ScalarSpec("ps", "self time of all input ops, on all threads of all hosts",
                                    need=_HOST_OPS),
     "enqueue_share": ScalarSpec("share", "share of input time that the host spends on enqueuing: durations of infeed "
@@ -450,7 +449,7 @@ def _list_notices(
 ) -> tuple[Notice, ...]:
     verdict, ops = pipeline.verdict, pipeline.ops
     if verdict.input.classification == step_advice.UNDECIDED:
-        return (Notice("warning", f"The wait of steps for input is unknown: {why}"), *_note_stages(ops))
+        return (Notice("warning", f"The input wait of steps is unknown: {why}"), *_note_stages(ops))
     notices = []
     if verdict.input.classification in (step_advice.HOST, step_advice.BOTH):
         words = (verdict.input.plain_statement, _advise_next_step(pipeline, framework, loader, loading))

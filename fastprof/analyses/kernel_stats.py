@@ -1,7 +1,7 @@
 """GPU kernels: time, launch dimensions, registers, shared memory, tensor cores.
 
-Kernels are what streams of GPUs run, but for copies. Kernels that agree in name, op, launch configuration and use of
-Tensor Cores are one row; figures that launches do not record are null. Formulas: docs/analyses/kernel-stats.md.
+Kernels are all work on GPU streams except copies. Kernels with the same name, op, launch configuration and Tensor Core
+use have one row; figures missing from the launch records are null. Formulas: docs/analyses/kernel-stats.md.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ _Name = Kind(pa.string())
 TABLES = {
     "kernels": TableSchema("kernels", "a kernel of a host, with its op and launch configuration, longest total first", (
         Text("host", "host that ran it", _make_row_formula(lambda row: row.host)),
-        _Name("name", "name of the kernel", _make_row_formula(lambda row: row.kernel.name)),
+        _Name("name", "kernel name", _make_row_formula(lambda row: row.kernel.name)),
         Text("op_name", "framework op that launched the kernel, by the metadata of its instruction or else the "
              "stat tf_op; null: neither is recorded", _make_row_formula(lambda row: row.op or None)),
         Count("occurrences", "number of times that the kernel ran", _make_row_formula(lambda row: row.ps[0])),
@@ -145,9 +145,9 @@ TABLES = {
         Picoseconds("fusible_ps", "upper bound of the part of total_ps that fusing elementwise kernels with neighbours "
                     "on their stream may save; null: neither op nor program of the kernel is known",
                     _make_row_formula(lambda row: None if row.kind == UNKNOWN else row.fusible)),
-        Count("registers_per_thread", f"registers of each thread; {_NULL}",
+        Count("registers_per_thread", f"registers per thread; {_NULL}",
               _make_launch_formula(lambda launch: launch.registers)),
-        Bytes("shared_bytes", f"shared memory of a block, static and dynamic; on ROCm group_mem; {_NULL}",
+        Bytes("shared_bytes", f"shared memory per block, static and dynamic; on ROCm group_mem; {_NULL}",
               _make_launch_formula(lambda launch: launch.shared)),
         Bytes("static_shared_bytes", f"its static part; {_NULL}",
               _make_launch_formula(lambda launch: launch.static_shared)),
@@ -155,11 +155,11 @@ TABLES = {
               _make_launch_formula(lambda launch: launch.dynamic_shared)),
         Text("grid_dim", f"number of blocks along x,y,z; {_NULL}",
              _make_launch_formula(lambda launch: _format_dim(launch.grid))),
-        Text("block_dim", f"threads of a block along x,y,z; {_NULL}",
+        Text("block_dim", f"threads per block along x,y,z; {_NULL}",
              _make_launch_formula(lambda launch: _format_dim(launch.block))),
         Count("block_count", f"number of blocks of the grid; {_NULL}",
               _make_launch_formula(lambda launch: _multiply_dim(launch.grid))),
-        Count("threads_per_block", f"threads of a block; {_NULL}",
+        Count("threads_per_block", f"threads per block; {_NULL}",
               _make_launch_formula(lambda launch: _multiply_dim(launch.block))),
         _Percent("occupancy_percent", "warps that fit on a multiprocessor / warps that it can hold, in the first "
                  "occurrence; in PyTorch's traces the estimate of the profiler, lower if the grid does not fill the "
@@ -187,7 +187,7 @@ TABLES = {
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
-    "kernel_count": ScalarSpec(None, "number of rows of the table kernels"),
+    "kernel_count": ScalarSpec(None, "number of rows of the kernels table"),
     "occurrences": ScalarSpec(None, "number of executions of kernels"),
     "total_ps": ScalarSpec("ps", "time of all kernels, summed over GPUs"),
     "tensor_core_ps": ScalarSpec(

@@ -1,7 +1,7 @@
 """Memory by allocator: peaks, live allocations, fragmentation, lifetimes, growth over steps.
 
-Allocators of accelerators write an event for each allocation and free, with what they say of themselves afterwards. All
-of them are kept. Definitions: docs/analyses/memory-profile.md.
+Accelerator allocators write an event for each allocation and free, with their state after it. All events are kept.
+Definitions: docs/analyses/memory-profile.md.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Params:
     at: int | None = field(
         default=None,
         metadata={
-            "help": "also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms",
+            "help": "also report live memory at this time after the start of each host's capture, such as 1.5s or 20ms",
             "type": "time",
             "alone": True,
         },
@@ -79,8 +79,8 @@ class Params:
     request: int | None = field(
         default=None,
         metadata={
-            "help": "also report when a request of this size would fit, in bytes or as 2GiB: a "
-            "failed allocation writes no event, but its error message has the size",
+            "help": "also report when a request of this size would fit, in bytes or as 2GiB; the error message of a "
+            "failed allocation has its size",
             "type": "bytes",
             "alone": True,
         },
@@ -103,7 +103,7 @@ _SOME_STEPS = (
 _OF_LARGEST = "of the allocator with the largest peak"
 _RECORDED = Need("snapshot_count", "no allocation or free is recorded")
 SCALARS = {
-    "peak_bytes": ScalarSpec("bytes", "most memory in use at once, stack and heap: the largest peak of any allocator"),
+    "peak_bytes": ScalarSpec("bytes", "peak memory in use, stack and heap: the largest peak of any allocator"),
     "peak_allocator": ScalarSpec(None, "name of the allocator with the largest peak"),
     "peak_host": ScalarSpec(None, "host of the allocator with the largest peak"),
     "peak_ps": ScalarSpec("ps", "time of the largest peak, from the start of the host's capture", "time of the peak"),
@@ -111,8 +111,8 @@ SCALARS = {
     "capacity_bytes": ScalarSpec("bytes", "memory that the allocator with the largest peak may use: in use and free "
                                  "at the peak; for PyTorch's allocator, all memory of the device"),
     "peak_share": ScalarSpec("share", "peak_bytes / capacity_bytes", "peak share of capacity"),
-    "lifetime_peak_bytes": ScalarSpec("bytes", "most memory in use since the process began, as the allocator counts it "
-                                      f"(on TPUs the heap alone), {_OF_LARGEST}", "lifetime peak"),
+    "lifetime_peak_bytes": ScalarSpec("bytes", "peak memory in use since the process began, as the allocator counts "
+                                      f"it (on TPUs the heap alone), {_OF_LARGEST}", "lifetime peak"),
     "held_before_bytes": ScalarSpec("bytes", "memory in use at the peak that was allocated before the capture, "
                                     f"{_OF_LARGEST}", "allocated before the capture, at the peak"),
     "wasted_bytes": ScalarSpec("bytes", "memory in use at the peak beyond the requested sizes, as far as recorded, "

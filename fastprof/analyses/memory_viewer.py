@@ -1,7 +1,7 @@
 """Memory of compiled programs: the peak, the buffers alive at it, padding, lifetimes, allocations.
 
-The compiler plans the memory of a program before it runs: which buffers there are, where they lie and how long they
-live. The capture carries that plan with the program (HLO). Definitions: docs/analyses/memory-viewer.md.
+The compiler plans the memory of a program before it runs: its buffers, their addresses and lifetimes. The
+capture has this plan with the program (HLO). Definitions: docs/analyses/memory-viewer.md.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Params:
     module: str | int | None = field(
         default=None,
         metadata={
-            "help": "the program to show: its title, with parentheses, its name, or its id (default: the largest)",
+            "help": "program to show: its title, with parentheses, its name, or its id (default: the largest)",
             "metavar": "NAME",
             "type": "name",
         },
@@ -76,9 +76,8 @@ class Params:
     memory_space: str | int = field(
         default="0",
         metadata={
-            "help": "the memory space to show: a number, optionally in the form S(5), or device, hbm, vmem, sflag, "
-            "cmem, "
-            "smem, host, sparsecore",
+            "help": "memory space to show: a number, optionally as S(5), or device, hbm, vmem, sflag, cmem, smem, "
+            "host, sparsecore",
             "metavar": "SPACE",
             "type": "name",
         },
@@ -91,7 +90,7 @@ SCALARS = {
     "host": ScalarSpec(None, "host of the program, the first one if several hosts have it"),
     "memory_space": ScalarSpec(None, "number of the memory space shown"),
     "memory_space_name": ScalarSpec(None, "name of the memory space shown", "memory"),
-    "peak_bytes": ScalarSpec("bytes", "most memory in use at once: what lives throughout, plus the peak of the heap",
+    "peak_bytes": ScalarSpec("bytes", "peak memory in use: what lives throughout, plus the heap peak",
                              "peak"),
     "peak_instruction": ScalarSpec(None, f"instruction at which the heap is fullest; {_TRACED}", "peak at"),
     "peak_point": ScalarSpec(None, f"number of the heap event that reaches the peak, from 0; {_TRACED}"),
@@ -104,12 +103,12 @@ SCALARS = {
     "fragmentation_share": ScalarSpec("share", "fragmentation_bytes / temporary_bytes", "fragmentation share"),
     "whole_run_bytes": ScalarSpec("bytes", "allocations of parameters, outputs and constants, which live throughout",
                                   "alive throughout"),
-    "parameter_bytes": ScalarSpec("bytes", "allocations of parameters", "parameters"),
-    "aliased_bytes": ScalarSpec("bytes", "allocations of parameters that outputs overwrite (donated), part of "
+    "parameter_bytes": ScalarSpec("bytes", "parameter allocations", "parameters"),
+    "aliased_bytes": ScalarSpec("bytes", "parameter allocations that outputs overwrite (donated), part of "
                                 "parameter_bytes", "donated parameters"),
-    "output_bytes": ScalarSpec("bytes", "allocations of outputs that are not parameters", "outputs"),
-    "constant_bytes": ScalarSpec("bytes", "allocations of constants", "constants"),
-    "temporary_bytes": ScalarSpec("bytes", "allocations of temporaries, which do not live throughout", "temporaries"),
+    "output_bytes": ScalarSpec("bytes", "output allocations that are not parameters", "outputs"),
+    "constant_bytes": ScalarSpec("bytes", "constant allocations", "constants"),
+    "temporary_bytes": ScalarSpec("bytes", "temporary allocations, which do not live throughout", "temporaries"),
     "thread_local_bytes": ScalarSpec("bytes", "allocations of computations on threads, which allocated_bytes does not "
                                      "contain", "on threads"),
     "program_points": ScalarSpec(None, "events of the heap traces: allocations, frees and shares", "program points"),

@@ -1,6 +1,6 @@
 """Device time by program, category or name scope, its utilization, and the contents of fusions.
 
-Ops are those of all devices together: docs/device-ops.md says which op an event belongs to. Formulas:
+Covers the ops of all devices together: docs/device-ops.md says which op an event belongs to. Formulas:
 docs/analyses/op-profile.md.
 """
 
@@ -123,7 +123,7 @@ _SCOPE_COLUMNS = ("self_ps", "busy_share", "lost_ps", "compute_peak_percent", "h
 
 
 def _make_scope_section(*, layers: bool, passes: bool) -> Section:
-    title = "Layers of the model, similar layers merged" if layers else "Scopes of the model"
+    title = "Model layers, similar layers merged" if layers else "Model scopes"
     columns = ("name", *(("instances",) if layers else ()), *(_PASS_COLUMNS if passes else _SCOPE_COLUMNS))
     shown = _has_scopes(layers=layers, passes=passes)
     table = "layers" if layers else "scopes"

@@ -1,7 +1,7 @@
 """Time by op, on hosts and devices, most expensive first.
 
-Ops of host threads are read from the names of events (fastprof.derive.ops.host_ops); ops of devices are the compiled
-instructions that ran, by themselves and by framework op. Formulas: docs/analyses/op-stats.md.
+Host thread ops are read from event names (fastprof.derive.ops.host_ops); device ops are the compiled instructions that
+ran, individually and by framework op. Formulas: docs/analyses/op-stats.md.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _make_launch_formula(name: str) -> Formula:
 
 
 _NO_DEVICE_OP = NothingRan("no op of a device is recorded")
-_NO_HOST_OP = "no op of a host thread is recorded"
+_NO_HOST_OP = "no host thread op is recorded"
 _NO_GPU = "null: the row is idle time, the ops are not PyTorch's, or no GPU work that they launched is recorded"
 
 _RANK = Count("rank", "place by self_ps among the ops of the same side (Device or Host), from 1", op.number_rows)
@@ -141,14 +141,14 @@ _WORK = (
     Number("flops_per_byte", f"flops / accessed_bytes; {_NO_FLOPS}, or no bytes are known",
            lambda rows: mask_unknown(np.where(rows.no_flops | rows.no_bytes | (rows.table.bytes_accessed == 0), np.nan,
                                        rows.rates.intensity))),
-    Text("bound_by", "resource that the op used closest to its peak: Compute, HBM, Shm/L1, or a memory of the TPU and "
-         f"a direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _list_bounds),
+    Text("bound_by", "resource that the op used closest to its peak: Compute, HBM, Shm/L1, or a TPU memory and a "
+         f"direction; {_NO_FLOPS}, or it did no known work, or the peaks of the device are unknown", _list_bounds),
 )  # fmt: skip
-_TYPE = Text("type", "type of the op; IDLE for time without ops; the category, or Unknown, for a device op without a "
-             "recorded type", attrgetter("table.category"))  # fmt: skip
-_OP_NAME = op.Words("name", "name of the op, or of the instruction if the framework op of a device op is unknown",
+_TYPE = Text("type", "op type; IDLE for time without ops; the category, or Unknown, for a device op without a recorded "
+             "type", attrgetter("table.category"))  # fmt: skip
+_OP_NAME = op.Words("name", "op name, or instruction name if the framework op of a device op is unknown",
                     op.NAME.of)  # fmt: skip
-_HOST = Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.table))
+_HOST = Text("host", "host, named after its capture file", lambda rows: [rows.host] * len(rows.table))
 
 TABLES = {
     table.name: table
@@ -189,7 +189,7 @@ TABLES = {
             op.IS_EAGER,
         ), derived=True),
         op.make_sparse_core_schema(op.PROGRAM_ID, op.CATEGORY, op.NAME, op.OCCURRENCES, op.TOTAL, op.SELF),
-        TableSchema("host_ops", "an op of host threads, largest self time first", (
+        TableSchema("host_ops", "a host thread op, largest self time first", (
             _RANK,
             Count("stage_id", "stage of an input pipeline; null: the op is not a stage", op.PROGRAM_ID.of),
             _TYPE,
@@ -213,8 +213,7 @@ TABLES = {
             ),
             Share("host_op_share", "host_op_ps / host_total_ps; null: host_total_ps is 0",
                   _make_share_formula("threads")),
-            Count("device_count", "number of its devices, as counted in the figure device_count of the analysis "
-                  "overview",
+            Count("device_count", "number of its devices, counted as device_count in the overview analysis",
                   lambda rows: run_environment.count_by_host([row.present for row in rows])),
             *resting_on(
                 Need("device_total_ps", _NO_DEVICE_OP),
@@ -225,16 +224,16 @@ TABLES = {
             Share("device_op_share", "time in which any op ran / device_total_ps; unlike in device_op_ps, time in "
                   "which several ops of a device ran counts once; null: device_total_ps is 0",
                   _make_share_formula("devices")),
-            Picoseconds("infeed_enqueue_ps", "durations of infeed enqueues, without the last of each thread",
+            Picoseconds("infeed_enqueue_ps", "infeed enqueue durations, excluding each thread's last enqueue",
                         _make_row_formula("threads.infeed_enqueue_ps")),
-            Flag("is_training", "whether programs contain ops of backpropagation; null: the capture contains no "
+            Flag("is_training", "whether programs contain backpropagation ops; null: the capture contains no "
                  "programs", _make_row_formula("is_training")),
         ), derived=True),
         TableSchema("ops_by_host", "a framework op on the devices or threads of one host", (
             _HOST, _RANK, _SIDE, _TYPE, _OP_NAME, *_TIMES,
         ), derived=True),
-        TableSchema("tf_functions", "a traced function of the program, and an execution mode of its calls", (
-            op.Words("name", "name of the function", lambda rows: [function.name for function, _ in rows]),
+        TableSchema("tf_functions", "a traced function of the program and an execution mode of its calls", (
+            op.Words("name", "function name", lambda rows: [function.name for function, _ in rows]),
             Text("mode", "execution mode of its calls: eager, concrete, traced (for this call), not_traced, or invalid",
                  lambda rows: [mode for _, mode in rows]),
             Count("calls", "number of calls in this mode",
@@ -263,11 +262,11 @@ SCALARS = {
                                 "longer", need=_ON_HOSTS),
     "host_op_ps": ScalarSpec("ps", "self time of host ops", need=_ON_HOSTS),
     "host_idle_ps": ScalarSpec("ps", "host_total_ps - host_op_ps", need=_ON_HOSTS),
-    "infeed_enqueue_ps": ScalarSpec("ps", "durations of infeed enqueues on host threads, without the last of each "
-                                    "thread"),
+    "infeed_enqueue_ps": ScalarSpec("ps", "infeed enqueue durations on host threads, excluding each thread's last "
+                                    "enqueue"),
     "infeed_enqueue_start_diff_ps": ScalarSpec("ps", "time from the first to the last start of infeed enqueues, over "
                                                "threads"),
-    "is_training": ScalarSpec(None, "whether programs contain ops of backpropagation"),
+    "is_training": ScalarSpec(None, "whether programs contain backpropagation ops"),
 }  # fmt: skip
 _SHOWN = ("occurrences", "total_ps", "self_ps", "self_share")
 _ON_GPUS = ("device_self_ps", "device_total_ps")

@@ -1,7 +1,7 @@
 """How long steps take, what they spend it on, and what to do about it.
 
-The first page to open: step time with its percentiles and stragglers, the verdicts on what bounds the program, the
-ops that take most device time, and what the session ran on. Formulas: docs/analyses/overview.md.
+The first page to open: step time with its percentiles and stragglers, verdicts on what bounds the program, the most
+expensive device ops, and the hardware and software of the session. Formulas: docs/analyses/overview.md.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ WITHOUT = ("diagnosis",)
 class Params:
     """Parameters. ``top_ops``: rows of the table top_ops."""
 
-    top_ops: int = field(default=10, metadata={"help": "number of the most expensive ops to list", "min": 0})
+    top_ops: int = field(default=10, metadata={"help": "how many of the most expensive ops to list", "min": 0})
 
 
 ASPECTS: Final[dict[str, tuple[str, str]]] = {
@@ -101,7 +101,7 @@ TABLES = {
     "verdicts": TableSchema("verdicts", "an aspect of the program that was checked for a bottleneck", (
         Text("aspect", "aspect of the program that was examined",
              lambda rows: [ASPECTS[name][0] for name in rows.aspects]),
-        Text("verdict", "severity of the bottleneck: none, moderate, high or unknown",
+        Text("verdict", "bottleneck severity: none, moderate, high or unknown",
              attrgetter("severity")),
         Text("look_at", "side to examine: host, both or device; null: the aspect is no bottleneck, or the side is "
              "unknown", lambda rows: list(map(_choose_side, rows.aspects, rows.each))),
@@ -114,9 +114,9 @@ TABLES = {
         Column("rank", pa.int32(), "place of the op by self_ps, from 1",
                of=lambda rows: np.arange(1, len(rows.ops) + 1)),
         Text("host_or_device", "side on which the op ran: Host or Device", lambda rows: [rows.side] * len(rows.ops)),
-        Text("type", "type of the op; null: unknown",
+        Text("type", "op type; null: unknown",
              lambda rows: [kind if kind and kind != "Unknown" else None for kind in rows.ops.category]),
-        String("name", "name of the op", lambda rows: rows.ops.name),
+        String("name", "op name", lambda rows: rows.ops.name),
         Count("calls", "calls of an op with this name on host threads; null: none are recorded", lambda rows: [
             rows.calls.get(name) for name in rows.ops.name]),
         Count("occurrences", "number of executions: on devices, summed over its instructions; on GPUs, over its "
@@ -140,11 +140,11 @@ TABLES = {
     ), derived=True),
     "latency": inference.TABLES["latency"],
     "hosts": TableSchema("hosts", "a capture of the session", (
-        Text("host", "host, as the capture's file is named"),
+        Text("host", "host, named after its capture file"),
         Text("hostname", "host, as the capture calls it"),
         Text("hardware", "TPU, GPU, or CPU_ONLY if the host has no device"),
-        Text("device_type", "model of its devices; CPU if it has none"),
-        Column("device_count", pa.int32(), "number of its devices, as counted in the figure device_count",
+        Text("device_type", "device model; CPU if it has none"),
+        Column("device_count", pa.int32(), "number of its devices, counted as the figure device_count",
                of=lambda rows: run_environment.count_by_host(rows.devices)),
         Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
                 "null: it has none, or they recorded no events",
@@ -175,9 +175,9 @@ SCALARS = {
     **{name: input_pipeline.SCALARS[name] for name in _OF_INPUT},
     "host_count": ScalarSpec(None, "number of hosts of the session: each has a capture"),
     "task_count": ScalarSpec(None, "number of captures"),
-    "device_type": ScalarSpec(None, "model of the devices; the last one if there are several; CPU if there are none"),
+    "device_type": ScalarSpec(None, "device model; the last one if there are several; CPU if there are none"),
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "framework": ScalarSpec(None, "framework of the program, by names in its capture"),
+    "framework": ScalarSpec(None, "program framework, by names in its capture"),
     "is_training": ScalarSpec(None, "whether a compiled program of the capture computes gradients"),
     "duty_cycle_percent": ScalarSpec("%", f"busy_ps / (busy_ps + idle_ps) {_CHIPS}"),
     "duty_cycle_sure_percent": ScalarSpec("%", "duty_cycle_percent if custom calls that record no work count as idle"),

@@ -48,7 +48,7 @@ DEVICE_NAME: dict[str, Any] = {
     "type": "device",
 }
 PEAKS: dict[str, Any] = {
-    "help": "compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them",
+    "help": "compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two",
     "type": "peak",
 }
 """Field metadata of ``peak``; like ``device``, its default is None."""

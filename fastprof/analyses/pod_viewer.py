@@ -1,6 +1,6 @@
 """Each step on each core of all hosts: its time by category, and its bottleneck.
 
-Steps are those that all hosts have; the analysis ``steps`` also has those of single hosts.
+Steps are those that all hosts have; the ``steps`` analysis also has those of single hosts.
 Definitions: docs/analyses/pod-viewer.md.
 """
 
@@ -71,12 +71,12 @@ def _compute_bottleneck_share(rows: StepsOnCores) -> Float64s:
 _TABLES = (
     TableSchema("cores", "a step on a core that took part in it", (
         STEP_COLUMN,
-        Text("name", "name of the step, such as train 7; if hosts name it differently, that of the first",
+        Text("name", "step name, such as train 7; if hosts name it differently, that of the first",
              lambda rows: encode_texts(rows.database.label, rows.step)),
         *CORE_COLUMNS,
         Text("hostname", "host, as the capture calls it",
              lambda rows: encode_texts(rows.database.cores.host, rows.core)),
-        Count("pod_core_id", "id of the core among all hosts: core_id + 1000 times the number of the host",
+        Count("pod_core_id", "core id among all hosts: core_id + 1000 times the number of the host",
               lambda rows: rows.database.cores.id[rows.core]),
         *SPAN_COLUMNS,
         Text("bottleneck", "category with the most time; if tied, the one whose column comes first; "
@@ -107,9 +107,9 @@ SCALARS = {
     "step_count": ScalarSpec(None, "number of steps that all hosts have in common, complete or not"),
     "host_count": ScalarSpec(None, "number of captures, including those of hosts that only coordinate"),
     "core_count": ScalarSpec(None, "number of cores in steps; the devices of a host without TPUs count as one"),
-    "device_type": ScalarSpec(None, "model of the devices; CPU if there are none"),
+    "device_type": ScalarSpec(None, "device model; CPU if there are none"),
     "slowest_core_step_ps": ScalarSpec("ps", "duration of the longest step on any core"),
-    "collective_wait_ps": ScalarSpec("ps", "sum of wait_ps in the table collectives"),
+    "collective_wait_ps": ScalarSpec("ps", "sum of wait_ps in the collectives table"),
 }
 OPENING = Opening(
     (

@@ -1,6 +1,6 @@
 """Python: self and total time by function, callers, callees, ops and kernels below, flame graphs.
 
-Functions are those that the Python tracer recorded. Formulas: docs/analyses/python-time.md.
+Covers only functions that the Python tracer recorded. Formulas: docs/analyses/python-time.md.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ MOST_SHOWN = 40
 @dataclass(frozen=True, slots=True)
 class Params:
     nodes: int = field(
-        default=5_000, metadata={"help": "nodes of the table stacks per host; smaller stacks are summed up", "min": 1}
+        default=5_000,
+        metadata={"help": "maximum rows of the stacks table per host; smaller stacks are summed", "min": 1},
     )
 
 

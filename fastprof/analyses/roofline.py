@@ -67,7 +67,7 @@ class Params:
 
 
 SCALARS = {
-    "device_type": ScalarSpec(None, "name of the device in the capture"),
+    "device_type": ScalarSpec(None, "device name in the capture"),
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
     "core_count": ScalarSpec(None, "devices that ran ops of compiled programs, or kernels"),
     "peak_flops_per_s": ScalarSpec("flop/s", "peak arithmetic of one core or GPU", "peak arithmetic"),

@@ -1,7 +1,7 @@
 """Every step on every host and core: its time by category, stragglers, percentiles.
 
-A step is a group of events that a marker of the user or the framework begins; see docs/analyses/steps.md for how groups
-are made, what counts for which category, and how steps of several hosts are aligned.
+A step is a group of events that a user or framework marker begins; docs/analyses/steps.md defines the groups, the
+categories, and the alignment of steps across hosts.
 """
 
 from __future__ import annotations
@@ -97,8 +97,7 @@ class Params:
 
 
 _Mean = Kind(pa.float64(), "ps")
-_NUMBER = Count("step", "number of the step: the program's, else its position from 0; if hosts differ, the first "
-                "host's; "
+_NUMBER = Count("step", "step number: the program's, else its position from 0; if hosts differ, the first host's; "
                 "null: not all hosts have the step", lambda rows: rows.number,
                 lambda rows: rows.number < 0)  # fmt: skip
 _GROUP = Count("group_id", "number of the step's event group on the host",
@@ -145,14 +144,14 @@ _TABLES = (
         Text("kind", "type of event; on TPUs category of op, IDLE (no op ran), infeed (with idle time that the host's "
              "input explains), or busy (a SparseCore ran an op)"),
         Picoseconds("time_ps", "time of this kind within the step; self time of ops"),
-        Share("share", "time_ps / duration of the step; null: the step has no duration",
+        Share("share", "time_ps / step duration; null: the step has no duration",
               lambda rows: rows.time_ps / np.maximum(rows.duration_ps, 1), lambda rows: rows.duration_ps <= 0),
     ),
     _make_schema(
         "step_summary", "a kind of time over the complete steps, for a core or for the slowest core of each step",
-        Text("host", "host, as the capture's file is named; null: the row is of all hosts together"),
-        Count("core_id", "id of the core on its host; null: the row is of the slowest core of each step"),
-        Text("quantity", "step_time, or the name of a category of the table steps that occurs on the core"),
+        Text("host", "host, named after its capture file; null: the row is of all hosts together"),
+        Count("core_id", "core id on its host; null: the row is of the slowest core of each step"),
+        Text("quantity", "step_time, or the name of a category of the steps table that occurs on the core"),
         Count("count", "number of complete steps of the core"),
         *_make_spread_columns(*_SPREAD),
     ),
@@ -181,9 +180,9 @@ _TABLES = (
         "slow_steps", "an item that took longer in a slow step, by kind, largest difference first",
         _NUMBER,
         replace(_GROUP, of=attrgetter("group_id")),
-        Text("name", "name of the step"),
-        Text("host", "host, as the capture's file is named"),
-        Picoseconds("duration_ps", "time of the step, from its first start to its last end on a core of the host"),
+        Text("name", "step name"),
+        Text("host", "host, named after its capture file"),
+        Picoseconds("duration_ps", "step time, from its first start to its last end on a core of the host"),
         Picoseconds("median_ps", "median (the lower of two) of the host's complete steps that have the same name and "
                     "mostly run the same program"),
         Picoseconds("excess_ps", "duration_ps - median_ps", lambda rows: rows.duration_ps - rows.median_ps),
@@ -199,7 +198,7 @@ _TABLES = (
     _make_schema(
         "stragglers", "a step that took longer than the median of its cores, and its slowest core",
         STEP_COLUMN,
-        Text("name", "name of the step, such as train 7; if hosts name it differently, that of the first",
+        Text("name", "step name, such as train 7; if hosts name it differently, that of the first",
              lambda rows: encode_texts(rows.database.label, rows.step)),
         *CORE_COLUMNS,
         Count("core_count", "number of cores that took part, without SparseCores"),
@@ -220,9 +219,9 @@ TABLES = {table.name: table for table in _TABLES}
 
 _OF_STEPS = "until the next one begins, over complete steps, on the slowest core of each"
 SCALARS = {
-    "steps_source": ScalarSpec(None, "source of steps: markers, launched (markers around the dispatch only, with the "
-                               "work that they launched), loader (data loader calls), modules (executions of a "
-                               "program), annotations or launches (repeated ones)"),
+    "steps_source": ScalarSpec(None, "step source: markers, launched (markers around the dispatch only, with the work "
+                               "that they launched), loader (data loader calls), modules (program executions), "
+                               "annotations or launches (repeated ones)"),
     "steps_certainty": ScalarSpec(None, "certain: the program or its framework marks the steps; likely, possible: "
                                   "they are inferred from repetition"),
     "steps_inferred": ScalarSpec(None, "basis of the inferred steps and its certainty, as text; null: the "

@@ -58,7 +58,7 @@ _MICRO: Final = 1_000_000
 class Params:
     kernel_wait_us: int = field(
         default=30,
-        metadata={"help": "breaks between kernels shorter than this, in microseconds, count as kernel wait", "min": 0},
+        metadata={"help": "gaps between kernels shorter than this, in microseconds, count as kernel wait", "min": 0},
     )
     queue_length: int = field(default=1024, metadata={"help": "queue length at which launch calls wait", "min": 1})
     long_call_us: int = field(
@@ -80,8 +80,8 @@ def _make_share_formula(part: str, whole: str) -> Formula:
     return lambda rows: [own / all_ if all_ else None for own, all_ in zip(*columns(rows), strict=True)]
 
 
-_HOST = Text("host", "host, named after the file of its capture")
-_DEVICE = Text("device", "plane of the GPU")
+_HOST = Text("host", "host, named after its capture file")
+_DEVICE = Text("device", "GPU plane")
 _STREAM = Text("stream", "line of the stream")
 
 
@@ -128,7 +128,7 @@ TABLES = {
         Share("hidden_share", "part of communication_ps in which a kernel computes as well; null: no collectives",
               _make_share_formula("hidden_ps", "communication_ps")),
     ), derived=True),
-    "streams": TableSchema("streams", "a stream of a GPU", (
+    "streams": TableSchema("streams", "a GPU stream", (
         _HOST,
         _DEVICE,
         _STREAM,
@@ -145,7 +145,7 @@ TABLES = {
         Share("share", "time_ps / busy_ps of the GPU; null: it lasted no time",
               _make_share_formula("time_ps", "whole_ps")),
     ), derived=True),
-    "names": TableSchema("names", "a kernel or copy of a GPU by kind and name, longest first", (
+    "names": TableSchema("names", "a GPU kernel or copy by kind and name, longest first", (
         _HOST,
         _DEVICE,
         Text("kind", "compute, communication or copy"),
@@ -174,7 +174,7 @@ TABLES = {
     ), derived=True),
     "launches": TableSchema("launches", "a kernel or copy and the call that launches it, the longest delay first", (
         _HOST,
-        Text("call", "call of the driver or its runtime"),
+        Text("call", "driver or runtime call"),
         Text("name", "kernel or copy"),
         Count("count", "number of launches"),
         Picoseconds("call_ps", "time of the calls"),
@@ -187,8 +187,8 @@ TABLES = {
         Count("long_call_count", "launches whose call took longer than --long-call-us"),
         Count("long_delay_count", "launches whose delay is longer than --long-delay-us"),
     ), derived=True),
-    "queues": TableSchema("queues", "the queue of a stream: launched kernels that have not started, except those "
-                          "that start before their call", (
+    "queues": TableSchema("queues", "a stream queue: launched kernels that have not started, except those that start "
+                          "before their call", (
         _HOST,
         _DEVICE,
         _STREAM,
@@ -201,7 +201,7 @@ TABLES = {
     "copies": TableSchema("copies", "a kind of copies or fills of a GPU", (
         _HOST,
         _DEVICE,
-        Text("kind", "direction of the copies, as the profiler names it, or Memset"),
+        Text("kind", "copy direction, as the profiler names it, or Memset"),
         Count("count", "number of copies"),
         Picoseconds("time_ps", "sum of their durations"),
         Bytes("bytes", "bytes moved; null: not recorded"),
@@ -217,7 +217,7 @@ TABLES = {
 _NO_LAUNCH = "the capture has no launches of GPU work"
 _LAUNCHED = Need("launch_count", _NO_LAUNCH)
 SCALARS = {
-    "stream_count": ScalarSpec(None, "streams of GPUs that ran anything"),
+    "stream_count": ScalarSpec(None, "GPU streams that ran anything"),
     "launch_count": ScalarSpec(None, "kernels and copies whose launch is recorded", need=_LAUNCHED),
     "unlaunched_count": ScalarSpec(None, "kernels and copies whose launch is not recorded, such as those launched "
                                    "before the capture"),
@@ -234,7 +234,7 @@ SCALARS = {
                                      "share of launches with short kernels"),
     "long_call_count": ScalarSpec(None, "launches whose call took longer than --long-call-us"),
     "long_delay_count": ScalarSpec(None, "launches whose delay is longer than --long-delay-us"),
-    "longest_queue": ScalarSpec(None, "longest queue of a stream: kernels that were launched but had not started"),
+    "longest_queue": ScalarSpec(None, "longest stream queue: kernels that were launched but had not started"),
 }  # fmt: skip
 OPENING = Opening(
     (

@@ -1,7 +1,7 @@
 """tf.data input pipelines: the iterator graph, its critical path, the bottleneck, how to fix it.
 
-A call of a pipeline is a root event of an iterator; its time is divided among the iterators that it waited for. What a
-batch would take after a change is predicted by pipelines/stages.py. Formulas: docs/analyses/tf-data.md.
+A pipeline call is a root iterator event; its time is divided among the iterators that it waited for. The batch time
+after a change is predicted by pipelines/stages.py. Formulas: docs/analyses/tf-data.md.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ AFTER: tuple[str, ...] = ()
 ONE_BY_ONE = True
 CONTENT = Evidence("No input pipelines: the capture has no events of tf.data iterators.", events=("Iterator",))
 NOT_OF_TORCH = (
-    "PyTorch's profiler records no stages of input pipelines. The report input_pipeline shows the wait of steps for "
-    "input; annotations shows the code that loads it."
+    "PyTorch's profiler records no input pipeline stages. The report input_pipeline shows the input wait of steps; "
+    "annotations shows the code that loads input."
 )
 MOST_PARALLEL = 1_000_000
 
@@ -74,7 +74,7 @@ class Params:
     )
     slow_call_us: int = field(
         default=50,
-        metadata={"help": "calls of a pipeline longer than this, in microseconds, are slow", "min": 0, "alone": True},
+        metadata={"help": "pipeline calls longer than this, in microseconds, are slow", "min": 0, "alone": True},
     )
 
     def __post_init__(self) -> None:
@@ -100,14 +100,14 @@ SCALARS = {
                                    "slow_pipeline", "share of its calls"),
     "batch_ps": ScalarSpec("ps", "time per batch of slow_pipeline: mean duration of a call + mean time between calls",
                            "its time per batch"),
-    "best_change": ScalarSpec(None, "the change of one iterator to try first, from the table what_if: the prefetch or "
+    "best_change": ScalarSpec(None, "the change of one iterator to try first, from the what_if table: the prefetch or "
                               "the parallel calls that save most, if they save at least half as much as the best "
                               "change; else faster code"),
     "best_batch_ps": ScalarSpec("ps", "time per batch after best_change, if CPU-bound", "time per batch then"),
 }  # fmt: skip
 _ASSUMED = (
-    "Predicted times per batch are exact if nothing runs ahead; otherwise the longest concurrent stage sets the "
-    "pace. The column assumption of the table what_if has the assumption of each. "
+    "Predicted times per batch are exact if nothing runs ahead; otherwise the longest concurrent stage sets the pace. "
+    "The column assumption of the what_if table has the assumption of each. "
 )
 _CORES_FOR_ALL = "All assume enough cores, because the number of cores is not recorded."
 _ON_CORES = (
@@ -293,7 +293,7 @@ def _list_remarks(every: PipelinesOfHosts) -> Iterator[Notice]:
         text = f"{every.away:,} of {every.of_steps:,} calls run outside of all steps"
         yield Notice("info", f"{text}: the capture does not show whether the program waits for them.")
     if every.unidentified:
-        yield Notice("warning", f"{every.unidentified:,} events of iterators have no id, and count nowhere here.")
+        yield Notice("warning", f"{every.unidentified:,} iterator events have no id and are not counted here.")
     if every.devices_wait:
         yield Notice("info", _HOST_WAITS)
     if not every.ahead_known:

@@ -98,8 +98,8 @@ class AnalysisVerb:
             "--table",
             metavar="NAME[?COLUMN=VALUE]",
             type=arguments.make_reader(partial(parse_choice_among, tuple(analysis.TABLES))),
-            help=f"show only this table, or its rows with a value in a column: {', '.join(analysis.TABLES)} (default "
-            "for CSV and Arrow: the first)",
+            help=f"show only this table, or only its rows where COLUMN is VALUE; tables: {', '.join(analysis.TABLES)} "
+            "(default for CSV and Arrow: the first)",
         )
         arguments.add_talk(parser)
 

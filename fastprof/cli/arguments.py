@@ -73,7 +73,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--max-unpacked",
         metavar="SIZE",
         type=parse_size,
-        help="largest unpacked size of a compressed capture, for example 40GiB (default: 16GiB)",
+        help="maximum unpacked size of a compressed capture, for example 40GiB (default: 16GiB)",
     )
     _mark_common(group)
 

@@ -1,9 +1,9 @@
 """Capture profiles from running programs, from many at once.
 
 The programs must have a profiler server: jax.profiler.start_server(PORT), tf.profiler.experimental.server.start(PORT),
-xp.start_server(PORT), or a TPU runtime. All begin at one moment. Each capture is written to
-LOGDIR/plugins/profile/RUN/HOST.xplane.pb when it comes, complete or not at all; a server that fails costs the others
-nothing. Ctrl-C ends the capture early and keeps what was recorded; a second one gives up.
+xp.start_server(PORT), or a TPU runtime. All start at the same time. Each capture is written to
+LOGDIR/plugins/profile/RUN/HOST.xplane.pb as it arrives, in full or not at all; a failing server does not affect the
+others. Ctrl-C ends the capture early and keeps what was recorded; a second Ctrl-C gives up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def add_rolling(parser: argparse.ArgumentParser) -> None:
         "--every",
         metavar="TIME",
         type=servers.parse_waiting_time,
-        help="capture again, each this long after the one before began, until --count or Ctrl-C",
+        help="repeat the capture at this interval, from start to start, until --count or Ctrl-C",
     )
     group.add_argument(
         "--count", metavar="N", type=arguments.parse_positive, help="number of captures (default: 1, or endless)"
@@ -41,7 +41,7 @@ def add_rolling(parser: argparse.ArgumentParser) -> None:
         "--keep",
         metavar="N",
         type=arguments.parse_positive,
-        help="keep the newest N runs of this command, and delete others",
+        help="keep this command's newest N runs, and delete its other runs",
     )
 
 
@@ -114,12 +114,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--delay",
         metavar="TIME",
         type=servers.parse_waiting_time,
-        help="start this much later, on the clock of each server; 0s starts at once (default: 0s, 3s for several)",
+        help="delay before the start, on each server's clock (default: 0s, at once; 3s for several servers)",
     )
     servers.add_levels(group)
     group = servers.add_destination(parser)
     group.add_argument(
-        "--on-server", action="store_true", help="the servers write the captures to LOGDIR, a path on the servers"
+        "--on-server", action="store_true", help="let the servers write the captures to LOGDIR, a path on the servers"
     )
     group.add_argument("--no-checks", action="store_true", help="do not check the captures for missing records")
     group = parser.add_argument_group("calling")
@@ -128,13 +128,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=arguments.parse_positive,
         default=3,
-        help="calls to a busy or unreachable server (default: 3)",
+        help="maximum number of calls to a busy or unreachable server (default: 3)",
     )
     group.add_argument(
         "--timeout",
         metavar="TIME",
         type=servers.parse_waiting_time,
-        help="maximum time for an answer after the end of the capture (default: five minutes, or the duration if "
+        help="maximum wait for an answer after the end of the capture (default: five minutes, or the duration if "
         "longer)",
     )
     add_rolling(parser)

@@ -1,7 +1,7 @@
 """Check a run against limits, for pipelines: exit code 0 passed, 1 failed, 7 cannot judge.
 
 A condition describes a run that fails: 'step_time_p50 > +5%' (a change from --against), 'peak_memory > 14GiB' (a
-limit). Conditions may also stand in fastprof.toml: [check], fail-if = [...], against = "...".
+limit). Conditions can also be in fastprof.toml: [check], fail-if = [...], against = "...".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--against", metavar="PATH", help="earlier run, log directory of earlier runs, or saved baseline"
     )
-    group.add_argument("--save-baseline", metavar="FILE", help="write the figures of NEW, to FILE.baseline.json")
+    group.add_argument("--save-baseline", metavar="FILE", help="write the figures of NEW to FILE.baseline.json")
     arguments.add_output(parser, "conditions", (*FORMATS, *FORMS), usual="all")
     arguments.add_talk(parser)
 

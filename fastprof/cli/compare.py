@@ -1,7 +1,7 @@
 """Compare two runs: is the mean step slower, by how much, and what changed.
 
-The table of changes has a row per op or cause, largest first; all rows together are the change of the mean step. With
---against, the earlier runs of a log directory show how much runs differ by themselves.
+The changes table has one row per op or cause, largest first; all rows add up to the change of the mean step. With
+--against, the earlier runs of a log directory show the usual spread between runs.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from fastprof.derive.comparison.event_counts import DEVICES
 
     parser.add_argument("base", metavar="BASE", help="run to compare with: capture file, run or log directory, or glob")
-    parser.add_argument("session", metavar="NEW", nargs=1, help="run that may have changed")
+    parser.add_argument("session", metavar="NEW", nargs=1, help="run to judge")
     arguments.add_reading(parser)
     group = parser.add_argument_group("comparison")
     group.add_argument(
         "--against", metavar="LOGDIR", help="judge by the spread of the newest 20 runs of this directory"
     )
-    group.add_argument("--steps-from", metavar="SOURCE", default="auto", help="source of steps (default: auto)")
-    group.add_argument("--hta", choices=DEVICES, help="compare events by name in one step, as TraceDiff of HTA does")
-    group.add_argument("--hta-steps", metavar="A,B", type=parse_steps, help="steps in BASE and NEW")
+    group.add_argument("--steps-from", metavar="SOURCE", default="auto", help="step source (default: auto)")
+    group.add_argument("--hta", choices=DEVICES, help="compare events by name in one step, like HTA's TraceDiff")
+    group.add_argument("--hta-steps", metavar="A,B", type=parse_steps, help="numbers of the steps in BASE and NEW")
     tables = tuple(runner.get_analysis(NAME).TABLES)
     arguments.add_output(parser, "rows per table", (*FORMATS, *FORMS), usual="as laid out").add_argument(
         "--table",
         metavar="NAME[?COLUMN=VALUE]",
         type=arguments.make_reader(partial(analysis.parse_choice_among, tables)),
-        help=f"show only this table, or its rows with a value in a column: {', '.join(tables)}",
+        help=f"show only this table, or only its rows where COLUMN is VALUE; tables: {', '.join(tables)}",
     )
     arguments.add_talk(parser)
 

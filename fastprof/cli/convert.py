@@ -1,8 +1,8 @@
 """Write the captures of a session as XSpace files, whatever formats they are in.
 
 OUT.xplane.pb is one file, of one host. Any other OUT is a directory, a run: OUT/HOST.xplane.pb, with the compiled
-programs beside the captures. Both appear complete or not at all. They load as the captures do: other tools read them,
-and fastprof opens them without reading JSON again.
+programs beside the captures. Both are written in full or not at all. They load like the captures: other tools read
+them, and fastprof opens them without reading JSON again.
 """
 
 from __future__ import annotations

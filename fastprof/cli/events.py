@@ -1,9 +1,9 @@
 """Events by name: count, total time and self time; or the events themselves.
 
-Self time is the duration of an event minus the time that events inside it on the same line cover. Names with the most
-self time come first. Some lines record the same time twice, for example modules and steps that contain ops: select one
+Self time is an event's duration minus the time of the events inside it on the same line. Names with the most self time
+come first. Some lines record the same time twice, for example modules and steps that contain ops: select one
 line with --line '^XLA Ops$'. --list shows events in the order of the capture's lines, then of time. The list is
-written while it is read and takes no memory.
+streamed, so it takes no memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write the tables as Parquet, Arrow or CSV files.
 
 OUT is a directory with the files TABLE/host=HOST/part-0.parquet. The export is streamed: memory is bounded for captures
-of any size. OUT is written completely or not at all.
+of any size. OUT is written in full or not at all.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
     group = parser.add_argument_group("selecting a program")
     group.add_argument("--host", metavar="NAME", action="append", help="only the host of this exact name; repeatable")
-    group.add_argument("--module", metavar="NAME", help="program title, module name, or id")
+    group.add_argument("--module", metavar="NAME", help="program title, module name or program id")
     group.add_argument(
-        "--instruction", metavar="NAME", help="only the surroundings of this instruction, or only this computation"
+        "--instruction", metavar="NAME", help="only this instruction and its neighbours, or only this computation"
     )
     group.add_argument(
         "--width",

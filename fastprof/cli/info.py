@@ -1,6 +1,6 @@
 """The content of a session: hosts, planes, lines, devices, counts, times, faults; job by job.
 
-JSON holds everything; CSV and Arrow hold the table of planes. With --runs, the runs of a log directory are listed
+JSON holds everything; CSV and Arrow hold the planes table. With --runs, the runs of a log directory are listed
 instead, newest first.
 """
 

@@ -1,6 +1,6 @@
-"""Show what running TPU programs report of themselves: step times, idle time, use of the matrix units.
+"""Show the status that running TPU programs report: step times, idle time, matrix unit utilization.
 
-Only the runtime of Cloud TPUs answers; servers of other programs say that they do not offer this.
+Only the Cloud TPU runtime answers; servers of other programs answer that they do not offer this.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         type=servers.parse_milliseconds,
         default=1000,
-        help="time to observe (default: 1s)",
+        help="observation time (default: 1s)",
     )
-    group.add_argument("--level", choices=("1", "2"), default="2", help="1 little, 2 all (default: 2)")
+    group.add_argument("--level", choices=("1", "2"), default="2", help="level of detail: 1 little, 2 all (default: 2)")
     group.add_argument(
-        "--count", metavar="N", type=arguments.parse_positive, default=1, help="number of times (default: 1)"
+        "--count", metavar="N", type=arguments.parse_positive, default=1, help="number of observations (default: 1)"
     )
     group.add_argument(
         "--timeout", metavar="TIME", type=servers.parse_waiting_time, default=_GRACE_S,
-        help="maximum time for an answer after that (default: 60s)",
+        help="maximum wait for an answer after that (default: 60s)",
     )  # fmt: skip
     arguments.add_output(parser, limited="rows")
     arguments.add_talk(parser)

@@ -103,7 +103,7 @@ def choose_format(requested: str | None, path: str | None, more: Container[str] 
         )
     if suffix not in _SUFFIXES and suffix not in _TEXT:
         known = ", ".join((_TEXT[1], *(name for name, form in _SUFFIXES.items() if form != "svg" or "svg" in more)))
-        raise UsageError(f"{path}: no format has the suffix {suffix!r}; give --format, or one of these: {known}")
+        raise UsageError(f"{path}: no format has the suffix {suffix!r}; give --format, or use one of: {known}")
     return _SUFFIXES.get(suffix, "table")
 
 

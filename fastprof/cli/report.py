@@ -1,8 +1,8 @@
 """All analyses of a session, from one pass over the capture.
 
 Text shows one report after the other. JSON and xprof are one object with the reports by name. CSV and Arrow write one
-file per table, ANALYSIS.TABLE.csv, to the directory that -o names; with --table ANALYSIS.TABLE they write only that
-table. --html FILE writes pages for a browser, with a timeline of reduced detail, as one file.
+file per table, ANALYSIS.TABLE.csv, to the -o directory; with --table ANALYSIS.TABLE they write only that table. --html
+FILE writes browser pages, with a timeline of reduced detail, as one file.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--table",
         metavar="ANALYSIS.TABLE[?COLUMN=VALUE]",
         type=arguments.make_reader(parse_table_choice),
-        help="show only this table, or its rows with a value in a column: the form of evidence in findings",
+        help="show only this table, or only its rows where COLUMN is VALUE, as in the evidence of findings",
     )
     group.add_argument(
-        "--html", metavar="FILE", help="write pages for a browser, with a timeline, as one file that needs no server"
+        "--html", metavar="FILE", help="write browser pages with a timeline, as one file that needs no server"
     )
     arguments.add_talk(parser)
 

@@ -1,7 +1,7 @@
 """Run a Python program as 'python SCRIPT' does, and record it: by steps or by time.
 
-The profiler is that of the framework which the program imports: JAX, TensorFlow or PyTorch; the program needs no
-change. Its arguments, output and exit code are its own. When it has ended, --then shows what was recorded.
+The profiler is that of the framework that the program imports (JAX, TensorFlow or PyTorch); the program needs no
+change. Its arguments, output and exit code stay as they are. When it has ended, --then shows the recording.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps",
         metavar="A:B",
         type=arguments.parse_step_range,
-        help="steps from A to B (exclusive), counted from 0 as the program begins them",
+        help="steps from A to B (exclusive), counted from 0 in the order that the program starts them",
     )
     group.add_argument(
         "--after",
         metavar="TIME",
         type=servers.parse_waiting_time,
-        help="record by time: start this long after the program begins to use its framework (default: 5s)",
+        help="record by time: start this long after the program first uses its framework (default: 5s)",
     )
     group.add_argument("--duration", metavar="TIME", type=servers.parse_milliseconds, help="for duration (default: 2s)")
     servers.add_levels(group, python=None)

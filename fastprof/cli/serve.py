@@ -1,8 +1,8 @@
 """Show a session in a browser: its timeline, with any number of events, and its analyses as pages.
 
-If SESSION is a log directory, the page offers all its runs; an empty one is served, too, and its first run is shown
-when it appears. The server listens on this machine only, unless --host
-names another address; then a browser needs the token that is printed. Ctrl-C stops the server.
+If SESSION is a log directory, the page offers all its runs. An empty one is served too; its first run is shown when it
+appears. The server listens on this machine only, unless --host names another address; the browser then needs the
+printed token. Ctrl-C stops the server.
 """
 
 from __future__ import annotations
@@ -149,8 +149,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDR",
         type=servers.parse_addresses,
         action="append",
-        help="let the page take captures from these profiler servers, and no others, into the log directory; needs a "
-        "token; repeatable",
+        help="let the page capture from these profiler servers only, into the log directory; needs a token; repeatable",
     )
     group.add_argument("--open", action="store_true", help="open a browser")
     group.add_argument("--cache", metavar="DIR", help="folder for data built from captures (default: the user's cache)")
@@ -158,7 +157,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cache-limit",
         metavar="SIZE",
         type=arguments.parse_size,
-        help="largest size of that folder, for example 10GiB",
+        help="maximum size of that folder, for example 10GiB",
     )
     arguments.add_talk(parser)
 

@@ -108,7 +108,7 @@ def add_levels(group: argparse._ArgumentGroup, python: int | None = 1) -> None:
         type=_parse_setting,
         action="append",
         default=[],
-        help="advanced option of the profiler; true, false and integers keep their type, everything else and "
+        help="advanced profiler option; true, false and integers keep their type, everything else and "
         '"5" are strings; repeatable',
     )
 
@@ -144,19 +144,19 @@ def add_addresses(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("servers")
     group.add_argument(
-        "--addresses", metavar="FILE", help="a file of addresses, separated by blanks, commas or line ends"
+        "--addresses", metavar="FILE", help="file with addresses, separated by blanks, commas or line ends"
     )
     group.add_argument(
         "--dns",
         metavar="NAME:PORT",
         action="append",
-        help="every DNS address of the name, as for a headless Kubernetes service; repeatable",
+        help="all addresses that this DNS name resolves to, as for a headless Kubernetes service; repeatable",
     )
     group.add_argument(
         "--job",
         metavar="KIND:PORT",
-        help="the machines of the current job: slurm:PORT, slurm:FIRST-LAST for several processes a machine, "
-        "or tpu for a Cloud TPU (its port: 8466)",
+        help="the current job's machines: slurm:PORT; slurm:FIRST-LAST for several processes per machine; tpu for a "
+        "Cloud TPU (port 8466)",
     )
     parser.set_defaults(session=(), on_error="raise")
 
@@ -225,10 +225,10 @@ def add_destination(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group = add_run(parser)
     hosts = group.add_mutually_exclusive_group()
     hosts.add_argument(
-        "--hosts", metavar="A,B", type=_parse_hosts, help="host names, one for each address (default: the addresses)"
+        "--hosts", metavar="A,B", type=_parse_hosts, help="host names, one per address (default: the addresses)"
     )
-    hosts.add_argument("--recorded-hosts", action="store_true", help="use the host names that the captures record")
-    group.add_argument("--format", choices=FORMATS, default="table", help="format of the table of servers")
+    hosts.add_argument("--recorded-hosts", action="store_true", help="use the host names recorded in the captures")
+    group.add_argument("--format", choices=FORMATS, default="table", help="format of the server table")
     group.add_argument("--wide", action="store_true", help="show full names and all columns of the table")
     parser.set_defaults(output=None, limit=arguments.ALL, interrupted=False, content="")
     return group
@@ -247,9 +247,9 @@ def add_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         default=LOGDIR,
         help=f"log directory; each recording becomes a new run in it (default: {LOGDIR})",
     )
-    group.add_argument("--run", metavar="NAME", help="name of the run (default: the time, as XProf names it)")
+    group.add_argument("--run", metavar="NAME", help="run name (default: the time, in XProf's format)")
     group.add_argument(
-        "--then", metavar="VERB", help="then show the run: 'overview', 'diagnosis', or any verb with its flags"
+        "--then", metavar="VERB", help="then show the run with 'overview', 'diagnosis', or any verb with its flags"
     )
     return group
 

@@ -172,7 +172,7 @@ def _count_devices(planes: pa.Table) -> list[dict[str, Any]]:
 _DESCRIPTIONS = {
     "device_kind": "kind of device, as the plane records it; null: not recorded, or not a device",
     "host": "host",
-    "plane": "name of the plane",
+    "plane": "plane name",
     "plane_count": "selected planes",
     "event_count": "selected events",
     "first_start_ps": "start of the first event; null: no event has a start",

@@ -1,8 +1,8 @@
 """Capture what programs have recorded since continuous profiling began, or since the last snapshot.
 
---start makes programs record all the time, into a buffer of their own that drops the oldest; --stop ends that. Without
-these, what is in the buffers is written to LOGDIR/plugins/profile/RUN/HOST.xplane.pb, and recording goes on: so the
-time before an event can be captured after it. While it goes on, servers are busy for 'fastprof capture'.
+--start makes programs record all the time, into a buffer that drops the oldest records; --stop ends that. Without these
+flags, the buffers are written to LOGDIR/plugins/profile/RUN/HOST.xplane.pb, and recording continues: the time before an
+event can still be captured once the event has happened. Meanwhile, servers are busy for 'fastprof capture'.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="TIME",
         type=servers.parse_waiting_time,
-        help="maximum time for an answer (default: five minutes)",
+        help="maximum wait for an answer (default: five minutes)",
     )
     arguments.add_talk(parser)
 

@@ -1,7 +1,7 @@
 """Show what a session captured, what costs the most time, and the next commands.
 
-Shows the framework, devices, duration and steps of a session, its most important figures, the three findings of the
-diagnosis that matter most, with an action for each, and commands that show more. 'fastprof SESSION' is short for this.
+Shows the framework, devices, duration and steps of a session, its most important figures, the three most important
+findings of the diagnosis, with an action for each, and commands that show more. 'fastprof SESSION' is short for this.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The views of tfprof: a graph by name scope, by input, by op or by line of code; or its advice.
 
-VIEW is scope, graph, op, code or advise. --graph is read instead of a SESSION. Options have tfprof's names, and the
+VIEW is scope, graph, op, code or advise. --graph replaces SESSION. Options have tfprof's names, and the
 defaults of its command line; --preset and --options start from other ones. --format tfprof prints tfprof's own report.
 With --options FILE, the option output in FILE sets the destination: stdout, file:outfile=PATH, timeline:outfile=PATH,
 pprof:outfile=PATH or none.
@@ -62,14 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="RunMetadata of a step, binary or text; the step is the last number in the name, or else 0, 1, …; "
         "repeatable",
     )
-    group.add_argument("--op-log", metavar="FILE", help="OpLogProto: types, float operations and code of nodes")
+    group.add_argument("--op-log", metavar="FILE", help="OpLogProto: types, float operations and code of the nodes")
     parser.add_argument("view", metavar="VIEW", help=f"one of {', '.join(_list_views())}")
-    parser.add_argument("--host", metavar="NAME", help="the profile of this host, if several have one")
+    parser.add_argument("--host", metavar="NAME", help="profile of this host, if several hosts have one")
     group = parser.add_argument_group("options of tfprof")
     group.add_argument(
         "--preset",
         choices=tuple(PRESETS),
-        help="start from one of the option sets of tfprof's Python interface",
+        help="start from an option set of tfprof's Python interface",
     )
     group.add_argument(
         "--options",

@@ -28,34 +28,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--raw",
         action="store_true",
-        help="for chrome and perfetto: write only the events of the capture, without derived tracks, flows or "
-        "counters; takes less time, with bounded memory",
+        help="for chrome and perfetto: write only the capture's events, without derived tracks, flows or counters; "
+        "faster, with bounded memory",
     )
     group.add_argument(
         "--stats",
         choices=STATS,
-        help="for chrome and perfetto: stats that become arguments: of events and their metadata (all, the default), "
-        "only of events (event), or none",
+        help="for chrome and perfetto: which stats become arguments: those of events and their metadata (all, the "
+        "default), those of events only (event), or none",
     )
     group.add_argument(
         "--resolution",
         metavar="N",
         type=arguments.parse_limit,
-        help="for xprof-streaming: events that fit in a row of the window, or all (default: 8000); a host "
-        "with fewer than 500,000 events is shown in full",
+        help="for xprof-streaming: events per row of the window, or all (default: 8000); a host with fewer than "
+        "500,000 events is shown in full",
     )
     group.add_argument(
         "--max-text",
         metavar="BYTES",
         type=arguments.parse_limit,
-        help="for xprof and xprof-streaming: cut longer texts that events repeat, such as names, or all: no limit "
-        "(default: 10000)",
+        help="for xprof and xprof-streaming: maximum length of texts that events repeat, such as names, or all for no "
+        "limit (default: 10000)",
     )
     group.add_argument(
         "--align-clocks",
         action="store_true",
-        help="for chrome and perfetto: align hosts by the clock offsets from their collectives; see the table clocks "
-        "of the verb communication",
+        help="for chrome and perfetto: align hosts by the clock offsets from their collectives; see the clocks table "
+        "of 'fastprof communication'",
     )
     out = parser.add_argument_group("output")
     out.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of standard output; .gz: compressed")

@@ -1,7 +1,7 @@
 """Show the runs of log directories as a table: step time, compute, what costs most; or chosen figures.
 
-A row is a run, the newest first. Each run is analysed once: its row and figures are kept in the cache folder of
-fastprof serve. With --figure, a row is a figure of a run, and change points of its mean are marked.
+One row per run, newest first. Each run is analysed once: its row and figures are kept in the cache folder of fastprof
+serve. With --figure, one row per run and figure, with the change points of its mean.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BY_WORTH = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_session(parser)
     group = parser.add_argument_group("runs")
-    group.add_argument("--since", metavar="DATE", help="runs of that time or later: 2026-11-01, or 2026_11_01_12_30_00")
+    group.add_argument("--since", metavar="DATE", help="runs from this time on: 2026-11-01, or 2026_11_01_12_30_00")
     group = parser.add_argument_group("figures")
     group.add_argument(
         "--figure",

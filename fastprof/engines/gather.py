@@ -271,7 +271,7 @@ class Gathering:
         known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them
         if known and unseen and len(unseen) == len(first) and len(first) == min(_UNSEEN, len(self.tasks)):
             raise EngineError(
-                "workers cannot see this file and others: they need the file systems of this machine",
+                "workers cannot see this file and others: give them access to this machine's file systems",
                 path=unseen[0].path,
             )
 
@@ -318,7 +318,7 @@ class Gathering:
             return
         peak = max((result.peak_bytes for result in self.done.values()), default=0)
         times = count_noun(self.tried[task.number, "killed"], "time", "times")
-        text = f"the worker of {task.what} was killed {times}, perhaps for its memory"
+        text = f"the worker of {task.what} was killed {times}, possibly because it ran out of memory"
         sizes = (
             [f"its file has {format_size(task.size_bytes)}"]
             if task.path is not None and task.size_bytes is not None

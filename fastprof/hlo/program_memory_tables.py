@@ -194,18 +194,18 @@ _NO_PEAK: Final = "null: peak_bytes is unknown"
 _OF_SPACE = (
     Bytes("allocated_bytes", "memory that the program takes when it runs: all allocations, except thread-local ones; "
           f"{_NO_PLAN}", lambda space: space.allocated_bytes),
-    Bytes("peak_bytes", "most memory in use at once: what lives throughout, plus the peak of the heap; null: unknown, "
-          "see reason", lambda space: space.peak.bytes),
+    Bytes("peak_bytes", "peak memory in use: what lives throughout, plus the heap peak; null: unknown, see "
+          "reason", lambda space: space.peak.bytes),
     Bytes("unpadded_peak_bytes", f"peak_bytes without padding; buffers of unknown types count in full; {_NO_PEAK}",
           lambda space: space.peak.unpadded),
     Bytes("fragmentation_bytes", f"allocated_bytes - peak_bytes; {_NO_PEAK}, or more than allocated_bytes",
           _measure_fragmentation),
-    Bytes("parameter_bytes", f"allocations of parameters; {_NO_PLAN}", _sum_category(PARAMETER)),
-    Bytes("output_bytes", f"allocations of outputs that are not parameters; {_NO_PLAN}", _sum_category(OUTPUT)),
-    Bytes("aliased_bytes", f"allocations of parameters that outputs overwrite (donated); {_NO_PLAN}",
+    Bytes("parameter_bytes", f"parameter allocations; {_NO_PLAN}", _sum_category(PARAMETER)),
+    Bytes("output_bytes", f"output allocations that are not parameters; {_NO_PLAN}", _sum_category(OUTPUT)),
+    Bytes("aliased_bytes", f"parameter allocations that outputs overwrite (donated); {_NO_PLAN}",
           lambda space: space.aliased_bytes),
-    Bytes("constant_bytes", f"allocations of constants; {_NO_PLAN}", _sum_category(CONSTANT)),
-    Bytes("temporary_bytes", f"allocations of temporaries, which do not live throughout; {_NO_PLAN}",
+    Bytes("constant_bytes", f"constant allocations; {_NO_PLAN}", _sum_category(CONSTANT)),
+    Bytes("temporary_bytes", f"temporary allocations, which do not live throughout; {_NO_PLAN}",
           _sum_category(TEMPORARY)),
     Bytes("thread_local_bytes", "allocations of computations on threads, which allocated_bytes does not contain; "
           f"{_NO_PLAN}", _sum_category(THREAD_LOCAL)),
@@ -225,8 +225,8 @@ _SPACE = Count("memory_space", f"number of the memory space; {_NO_PLAN} (buffer 
 _MODULES = (
     Text("host", "host of the program, the first one if several hosts have it"),
     Count("host_count", "hosts that have the program"),
-    Text("module", "title of the program: jit_f(12)"),
-    Count("program_id", "id of the program, uint64 as two's complement"),
+    Text("module", "program title: jit_f(12)"),
+    Count("program_id", "program id, uint64 as two's complement"),
     _SPACE,
     Text("memory_space_name", "name of the memory space; null: unknown, or the program has no memory plan"),
     *_OF_SPACE,
@@ -292,7 +292,7 @@ _UNPLANNED: Final = "null: the program has no memory plan, so the row is from it
 _NO_TRACE: Final = "null: the allocation has no heap trace"
 _NAME = Text("buffer", "instruction that makes the buffer, and the element of its result; null: unknown",
              lambda rows: rows.buffers.names())  # fmt: skip
-_BUFFER_ID = Count("buffer_id", "id of the buffer; null: the row has no buffer", lambda rows: rows.buffers.ids(),
+_BUFFER_ID = Count("buffer_id", "buffer id; null: the row has no buffer", lambda rows: rows.buffers.ids(),
                    lambda rows: rows.buffers.absent)  # fmt: skip
 _CATEGORY = Text("category", "use of the allocation: " + ", ".join(CATEGORIES), lambda rows: rows.category())
 _WHERE = (
@@ -367,8 +367,8 @@ def make_peak_table(space: MemorySpace) -> pa.Table:
 
 _PEAK_BY_OP = (
     Text("category", _CATEGORY.description, lambda rows: encode_texts(CATEGORIES, rows.category)),
-    Text("op", "op_name, or else the name of the instruction, with * for each number, so that layers of a model become "
-         "one row; null: both are unknown", lambda rows: rows.op),
+    Text("op", "op_name, or else the instruction name, with * for each number, so that layers of a model become one "
+         "row; null: both are unknown", lambda rows: rows.op),
     Count("buffer_count", "buffers of the ops", lambda rows: rows.count),
     Bytes("bytes", "memory that the buffers take; the rows add up to the peak", lambda rows: rows.bytes),
     Bytes("padding_bytes", "padding of the buffers; buffers of unknown types count as unpadded",
@@ -426,7 +426,7 @@ _HEAP = (
     Text("computation", "computation of the instruction; null: unknown", _make_event_text("computation_name")),
     _BUFFER_ID,
     _NAME,
-    Bytes("buffer_bytes", "size of the buffer; null: the program has no such buffer", lambda rows: rows.buffers.sizes(),
+    Bytes("buffer_bytes", "buffer size; null: the program has no such buffer", lambda rows: rows.buffers.sizes(),
           lambda rows: rows.buffers.absent),
     Bytes("heap_bytes", "memory of this heap in use after the event", lambda rows: rows.heap.bytes[1:]),
     Bytes("unpadded_heap_bytes", "heap_bytes without padding", lambda rows: rows.heap.unpadded[1:]),
@@ -463,16 +463,16 @@ def _make_heap_column(of: Callable[[Heap], int]) -> Formula:
 
 
 _ALLOCATIONS = (
-    Count("allocation", f"number of the allocation; {_UNPLANNED}", _ALLOCATION.of),
+    Count("allocation", f"allocation number; {_UNPLANNED}", _ALLOCATION.of),
     _CATEGORY,
-    Bytes("bytes", "size of the allocation; null: more than 64 bits can count", lambda rows: rows.every["size"]),
+    Bytes("bytes", "allocation size; null: more than 64 bits can count", lambda rows: rows.every["size"]),
     Count("buffer_count", f"buffers in the allocation; {_UNPLANNED}", lambda rows: rows.every["assigned_count"]),
     Bytes("peak_bytes", f"most memory of the heap in use at once; {_NO_TRACE}",
           _make_heap_column(lambda heap: heap.peak_bytes)),
     Bytes("fragmentation_bytes", f"bytes - peak_bytes; {_NO_TRACE}, or peak_bytes is more than bytes", _find_unused),
     Count("peak_point", f"heap event after which peak_bytes are in use; {_NO_TRACE}",
           _make_heap_column(lambda heap: heap.peak_event)),
-    Count("program_points", f"events of the heap's trace; {_NO_TRACE}",
+    Count("program_points", f"heap trace events; {_NO_TRACE}",
           _make_heap_column(lambda heap: len(heap.events))),
     _BUFFER_ID,
     Text("buffer", "largest buffer of the allocation; null: no buffer", _NAME.of),
@@ -499,14 +499,14 @@ def make_allocations_table(space: MemorySpace) -> pa.Table:
 
 
 _LIFETIMES = (
-    Count("buffer_id", "id of the buffer", _BUFFER_ID.of),
+    Count("buffer_id", "buffer id", _BUFFER_ID.of),
     _NAME,
     _CATEGORY,
     _ALLOCATION,
     _OFFSET,
     Bytes("timeline_bytes", "start of the buffer in the drawing, which stacks temporaries that have a trace; null: not "
           "drawn", lambda rows: rows.timeline, lambda rows: rows.timeline < 0),
-    Bytes("bytes", "size of the buffer", lambda rows: rows.bytes),
+    Bytes("bytes", "buffer size", lambda rows: rows.bytes),
     *_SIZES,
     *_LIFE,
     Count("shares_with", "id of another buffer, whose memory the buffer shares; null: it has its own memory",

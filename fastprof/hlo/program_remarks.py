@@ -50,7 +50,7 @@ def _find_contradictions(space: MemorySpace) -> Iterator[Remark]:
         yield "warning", f"{misfits}: the plan contradicts itself."
     odd = sum(heap.passed_over for _, heap in space.traced)
     if odd:
-        yield "warning", f"{odd:,} events of the heap's trace make no sense, such as a second free; they are ignored."
+        yield "warning", f"{odd:,} heap trace events make no sense, such as a second free; they are ignored."
 
 
 def _describe_padding(space: MemorySpace) -> Iterator[Remark]:

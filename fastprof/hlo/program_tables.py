@@ -27,10 +27,10 @@ def _make_number_column(field: str) -> Formula:
 
 
 _PROGRAM = (
-    Text("host", "host, named after the file of its capture", lambda p: p.number(p.host)),
-    Count("program_id", "id of the program, as in the stat program_id of events; uint64 as two's complement",
+    Text("host", "host, named after its capture file", lambda p: p.number(p.host)),
+    Count("program_id", "program id, as in the stat program_id of events; uint64 as two's complement",
           lambda p: p.program.id),
-    Text("module", "title of the program: jit_f(12)", lambda p: p.number(p.program.title)),
+    Text("module", "program title: jit_f(12)", lambda p: p.number(p.program.title)),
 )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ _MODULES = (
 
 _COMPUTATIONS = (
     *_PROGRAM,
-    Text("computation", "name of the computation; null: not recorded", _make_text_column("computations", "name")),
+    Text("computation", "computation name; null: not recorded", _make_text_column("computations", "name")),
     Count("computation_id", "id of the computation in the program", lambda p: p.computations["id"]),
     Flag("is_entry", "whether the program starts with the computation",
          lambda p: np.arange(len(p.computations)) == p.module.entry),
@@ -101,13 +101,13 @@ _INSTRUCTIONS = (
     Text("computation", "computation that contains the instruction; null: not recorded",
          lambda p: p.words[p.computations["name"]][p.instructions["computation"]]),
     Count("instruction_id", "id of the instruction in the program", _make_number_column("id")),
-    Text("name", "name of the instruction, unique in the program, as in the stat hlo_op of events; null: not recorded",
+    Text("name", "instruction name, unique in the program, as in the stat hlo_op of events; null: not recorded",
          _make_text_column("instructions", "name")),
     Text("opcode", "operation, such as dot, fusion, all-reduce; null: not recorded",
          _make_text_column("instructions", "opcode")),
     Text("category", "category as in tables of ops, such as loop fusion, convolution; null: no opcode is recorded",
          lambda p: p.categories),
-    Flag("is_entry", "whether the instruction is in the computation with which the program starts",
+    Flag("is_entry", "whether the instruction is in the program's entry computation",
          lambda p: p.instructions["computation"] == p.module.entry),
     Flag("is_root", "whether the instruction returns the result of its computation",
          lambda p: p.computations["root"][p.instructions["computation"]] == np.arange(len(p.instructions))),
@@ -141,7 +141,7 @@ _INSTRUCTIONS = (
          _make_text_column("instructions", "custom_call_target")),
     Count("channel_id", "channel of the communication; null: no channel", _make_number_column("channel_id"),
           lambda p: p.instructions["channel_id"] == 0),
-    Text("replica_groups", "groups of devices that communicate, such as {{0,1},{2,3}}; null: no groups",
+    Text("replica_groups", "device groups that communicate, such as {{0,1},{2,3}}; null: no groups",
          lambda p: p.replica_groups),
     Text("sharding", "how the result is split over devices; null: not recorded", lambda p: p.shardings),
     Text("backend_config", "configuration for the backend of the compiler; null: not recorded",
@@ -193,7 +193,7 @@ def _lacks_place(p: Any) -> Any:
 
 _COSTS = (
     *_PROGRAM,
-    Text("name", "name of the instruction, unique in the program; null: not recorded",
+    Text("name", "instruction name, unique in the program; null: not recorded",
          _make_text_column("instructions", "name")),
     Count("flops", "operations, one per element for elementwise instructions; null: unknown",
           _make_cost_column("model_flops"),
@@ -226,7 +226,7 @@ def _is_unallocated(p: Any) -> Any:
 _ALLOCATIONS = (
     *_PROGRAM,
     Count("allocation", "number of the allocation in the program", lambda p: p.plan.allocations["index"]),
-    Bytes("size_bytes", "size of the allocation; null: the recorded size is negative",
+    Bytes("size_bytes", "allocation size; null: the recorded size is negative",
           lambda p: p.plan.allocations["size"], lambda p: p.plan.odd_allocations),
     Count("memory_space", "memory space of the allocation, 0: HBM", lambda p: p.plan.allocations["color"]),
     Text("category", "use of the allocation: Parameter, Output, Thread-local, Constant, Temporary", lambda p: p.uses),
@@ -266,10 +266,10 @@ _BUFFERS = (
 _HEAP_EVENTS = (
     *_PROGRAM,
     Count("heap", "number of the heap in the program, from 0", lambda p: p.plan.events["trace"]),
-    Count("position", "place among the events of the heap, from 0", lambda p: p.heap_positions),
+    Count("position", "place among the heap events, from 0", lambda p: p.heap_positions),
     Text("kind", "alloc, free, or share: the buffer takes over memory of another buffer; null: unknown",
          lambda p: p.heap_kinds),
-    Count("buffer", "number of the buffer", lambda p: p.plan.events["buffer_id"]),
+    Count("buffer", "buffer number", lambda p: p.plan.events["buffer_id"]),
     Count("shared_buffer", "number of the buffer whose memory is taken over; null: not a share",
           lambda p: p.plan.events["canonical_id"], lambda p: ~p.is_share),
     Text("computation", "computation of the instruction; null: not recorded",

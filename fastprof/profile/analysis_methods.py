@@ -25,13 +25,13 @@ class AnalysisMethods:
     ) -> Report:
         """How long steps take, what they spend it on, and what to do about it.
 
-        top_ops: number of the most expensive ops to list
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        top_ops: how many of the most expensive ops to list
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
-        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
         Tables: findings, steps, breakdown, stragglers, verdicts, top_ops, latency, hosts.
         Figures: headline, window_ps, compute_share, incomplete, steps_source, steps_certainty, steps_inferred,
@@ -57,13 +57,13 @@ class AnalysisMethods:
     ) -> Report:
         """Causes of lost time, the one to fix first on top, with evidence and advice.
 
-        recorded_with: command that recorded the run; hints name its flags
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        recorded_with: command that recorded the run; hints use its flags
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
-        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
         Tables: findings, examined, unrecorded, recompilations.
         Figures: headline, finding_count, window_ps, compute_share, incomplete, device_count, used_device_count,
@@ -74,12 +74,12 @@ class AnalysisMethods:
     def input_pipeline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """How much of each step waits for input, and which input ops take the time.
 
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
-        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
         Tables: steps, step_breakdown, breakdown, input_ops, input_time.
         Figures: steps_source, steps_certainty, steps_inferred, step_count, incomplete_step_count,
@@ -94,7 +94,7 @@ class AnalysisMethods:
         """Time by op, on hosts and devices, most expensive first.
 
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
-        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
         Tables: ops, device_ops, sparse_core_ops, host_ops, hosts, ops_by_host, tf_functions.
         Figures: device_total_ps, device_op_ps, device_overlapped_ps, device_idle_ps, host_total_ps, host_op_ps,
@@ -121,7 +121,7 @@ class AnalysisMethods:
     ) -> Report:
         """GPU streams: overlapping kernels, waits of idle streams, launches, queues, copies.
 
-        kernel_wait_us: breaks between kernels shorter than this, in microseconds, count as kernel wait
+        kernel_wait_us: gaps between kernels shorter than this, in microseconds, count as kernel wait
         queue_length: queue length at which launch calls wait
         long_call_us: launch calls longer than this, in microseconds, count as long
         long_delay_us: launch delays longer than this, in microseconds, count as long
@@ -145,10 +145,10 @@ class AnalysisMethods:
         annotation: annotation to examine: the one whose name contains this text (default: a step, or everything
         recorded if there are no steps)
         instance: index of the annotation or step to examine, from 0 in order of time (-1: median duration)
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
 
         Tables: windows, kinds, names, path.
         Figures: path_ps, window_ps, path_share, host_share, kernel_share, collective_share, copy_share,
@@ -167,7 +167,7 @@ class AnalysisMethods:
 
         group_by: how the tree groups ops
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
-        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
         Tables: tree, scopes, layers, memory, devices.
         Figures: device_total_ps, device_busy_ps, device_idle_ps, op_ps, compute_peak_percent, hbm_peak_percent,
@@ -179,7 +179,7 @@ class AnalysisMethods:
         """Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.
 
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
-        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
         Tables: ops, categories, programs, rematerialization, outside_compilation, replica_groups, attribution,
         padding, layouts, sparse_core_ops.
@@ -191,12 +191,12 @@ class AnalysisMethods:
     def roofline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """How close ops, steps and programs come to the device peaks, and what bounds them.
 
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
-        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
         Tables: device, totals, ops, lost_time, memory.
         Figures: device_type, device_count, core_count, peak_flops_per_s, peak_hbm_bytes_per_s,
@@ -217,9 +217,9 @@ class AnalysisMethods:
     def memory_viewer(self, *, module: str | int | None = None, memory_space: str | int = "0") -> Report:
         """Memory of compiled programs: the peak, the buffers alive at it, padding, lifetimes, allocations.
 
-        module: the program to show: its title, with parentheses, its name, or its id (default: the largest)
-        memory_space: the memory space to show: a number, optionally in the form S(5), or device, hbm, vmem, sflag,
-        cmem, smem, host, sparsecore
+        module: program to show: its title, with parentheses, its name, or its id (default: the largest)
+        memory_space: memory space to show: a number, optionally as S(5), or device, hbm, vmem, sflag, cmem, smem,
+        host, sparsecore
 
         Tables: modules, buffers_at_peak, peak_by_op, by_allocation_type, heap, allocations, lifetimes.
         Figures: module, host, memory_space, memory_space_name, peak_bytes, peak_instruction, peak_point,
@@ -232,10 +232,10 @@ class AnalysisMethods:
     def communication(self, *, steps_from: str = "auto") -> Report:
         """Collectives, copies and feeds: the part hidden by compute, and the cost of the rest.
 
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
 
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers, links, clocks, blame,
         host_steps.
@@ -257,14 +257,14 @@ class AnalysisMethods:
     ) -> Report:
         """Memory by allocator: peaks, live allocations, fragmentation, lifetimes, growth over steps.
 
-        at: also report what is alive at this time, from the start of each host's capture: 1.5s or 20ms
-        request: also report when a request of this size would fit, in bytes or as 2GiB: a failed allocation writes
-        no event, but its error message has the size
+        at: also report live memory at this time after the start of each host's capture, such as 1.5s or 20ms
+        request: also report when a request of this size would fit, in bytes or as 2GiB; the error message of a
+        failed allocation has its size
         short_lived_us: allocations that live no longer than this, in microseconds, are short-lived
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
 
         Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline,
         snapshots, allocations.
@@ -284,11 +284,11 @@ class AnalysisMethods:
     def gaps(self, *, top: int = 50, steps_from: str = "auto") -> Report:
         """Gaps: device time by kind, and what the program did while devices did not compute.
 
-        top: number of the longest gaps to list
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        top: how many of the longest gaps to list
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
 
         Tables: devices, by_cause, by_step, gaps.
         Figures: device_count, used_device_count, unused_device_count, window_ps, busy_ps, compute_ps,
@@ -301,7 +301,7 @@ class AnalysisMethods:
         """tf.data input pipelines: the iterator graph, its critical path, the bottleneck, how to fix it.
 
         parallel: number of elements that parallel iterators process at a time in the what-if table
-        slow_call_us: calls of a pipeline longer than this, in microseconds, are slow
+        slow_call_us: pipeline calls longer than this, in microseconds, are slow
 
         Tables: pipelines, iterators, critical_path, bottlenecks, self_time, step_waits, what_if, calls,
         call_iterators.
@@ -313,10 +313,10 @@ class AnalysisMethods:
     def pod_viewer(self, *, steps_from: str = "auto") -> Report:
         """Each step on each core of all hosts: its time by category, and its bottleneck.
 
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
 
         Tables: cores, collectives.
         Figures: step_count, host_count, core_count, device_type, slowest_core_step_ps, collective_wait_ps.
@@ -355,12 +355,12 @@ class AnalysisMethods:
     def annotations(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """User annotations: time by name and step, device activity during them; time by named scope.
 
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
-        peak: compare ops with these peaks of one device: flops=312T,hbm=2039GB/s, or one of them
+        peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
         Tables: annotations, steps, gpu_annotations, scopes.
         Figures: annotation_count, occurrences, annotated_ps, longest, longest_ps, longest_share, scope_count.
@@ -370,7 +370,7 @@ class AnalysisMethods:
     def python_time(self, *, nodes: int = 5000) -> Report:
         """Python: self and total time by function, callers, callees, ops and kernels below, flame graphs.
 
-        nodes: nodes of the table stacks per host; smaller stacks are summed up
+        nodes: maximum rows of the stacks table per host; smaller stacks are summed
 
         Tables: functions, stacks, threads, thread_functions, calls.
         Figures: window_ps, run_ps, longest, longest_ps, longest_share, idle_ps, python_ps, native_ps, waited_ps,
@@ -381,10 +381,10 @@ class AnalysisMethods:
     def steps(self, *, steps_from: str = "auto") -> Report:
         """Every step on every host and core: its time by category, stragglers, percentiles.
 
-        steps_from: source of steps: program or framework markers, as in XProf (markers), data loader calls
-        (loader), executions of a compiled program (modules), repeated annotations (annotations) or launch patterns
-        (launches); auto: the first of these that the capture has, with the work that it launched. Any other text
-        names markers or an annotation, without their numbers
+        steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
+        compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
+        auto: the first of these in the capture, with markers extended to the work that they launched. Any other
+        value is the name of markers or of an annotation, without the number
 
         Tables: steps, breakdown, step_summary, hosts, slow_steps, between_steps, stragglers.
         Figures: steps_source, steps_certainty, steps_inferred, step_count, incomplete_step_count, host_count,

@@ -44,7 +44,7 @@ _TRENDS: Final = TableSchema(
     "trends",
     "a run",
     (
-        String("run", "name of the run"),
+        String("run", "run name"),
         Count("step_count", "steps; null: the run cannot be read"),
         Picoseconds(
             "step_time_p50_ps", "median time of complete steps, each until the next one begins; null: there are none"

@@ -197,7 +197,7 @@ def _find_last_reaching(levels: list[Int64s], before: Int64s, least: Int64s) -> 
 
 _LineId: Final = Kind(pa.int32())
 FLOWS: Final = TableSchema("flows", "an arrow of a flow, from an event to one that it caused", (
-    Text("host", "host, named after the file of its capture"),
+    Text("host", "host, named after its capture file"),
     Count("flow", "number of the flow, the same for all arrows of a chain"),
     Text("name", "name of the flow"),
     Text("category", "category of the flow, such as ac2g (PyTorch: from launch to kernel), fwdbwd (from forward to "
@@ -271,7 +271,7 @@ def make_arrows(index: Index, number: int, parts: list[FlowRecords], first: int)
                 unmatched += alone
         first += len(part.ends)
     if unmatched:
-        text = "flow ends without another end or without an event are not in the table flows"
+        text = "flow ends without another end or without an event are not in the flows table"
         index.log.add("info", "unmatched_flow", text, index.captures[number].capture.path, unmatched)
     return joined
 

@@ -29,8 +29,8 @@ GRAPH_NODES: Final = TableSchema("graph_nodes", "a node of a TensorFlow graph th
     Text("kind", "kind of graph: graph, meta graph; from a run that recorded its graphs: partition, function "
          "partition, before optimization, after optimization"),
     Text("function", "function of the graph's library that the node is in; null: the graph itself"),
-    String("node", "name of the node; only the first of several equal names in a graph or function has a row"),
-    Text("op", "type of the node: MatMul"),
+    String("node", "node name; only the first of several equal names in a graph or function has a row"),
+    Text("op", "node type: MatMul"),
     Text("device", "device that the node is placed on; null: not recorded"),
     _Texts("inputs", "inputs from other nodes: n, or n:k for output k"),
     _Texts("control_inputs", "nodes that run before it"),

@@ -23,8 +23,8 @@ def _make_list_type(**members: pa.DataType) -> Kind:
     return Kind(pa.list_(pa.struct(list(members.items()))))
 
 
-_HOST: Final = Text("host", "host, named after the file of its capture")
-_NAME: Final = Text("name", "name of the node")
+_HOST: Final = Text("host", "host, named after its capture file")
+_NAME: Final = Text("name", "node name")
 _STEP: Final = Count("step", "number of the step in which it ran")
 
 PROFILES: Final = TableSchema("tfprof_profiles", "a profile of tfprof: the graph of one host and the steps it ran", (
@@ -36,8 +36,8 @@ PROFILES: Final = TableSchema("tfprof_profiles", "a profile of tfprof: the graph
 
 NODES: Final = TableSchema("tfprof_nodes", "a node of a graph that tfprof recorded, by host and name", (
     _HOST,
-    String("name", "name of the node"),
-    Text("op", "type of the node: MatMul"),
+    String("name", "node name"),
+    Text("op", "node type: MatMul"),
     Kind(pa.list_(TEXT))("types", "types for accounting: the op of the node, its device, and types from a log of "
                          "ops, such as _trainable_variables; in byte order"),
     Text("canonical_device", "device that the node ran on; null: not recorded"),

@@ -261,7 +261,7 @@ def test_a_device_that_comes_last_most_of_the_time_is_reported() -> None:
 def test_of_several_groups_it_is_not_known_who_meets() -> None:
     report = report_of(_pair(4, groups="{{0,2},{1,3}}"))
     assert report.tables["meetings"].num_rows == 0
-    assert any("several groups" in notice.text for notice in report.notices)
+    assert any("several device groups" in notice.text for notice in report.notices)
 
 
 def _assigned(devices: list[list[int]], groups: str, *, is_global: bool = True) -> bytes:

@@ -102,7 +102,7 @@ def test_python_that_tf_data_calls_is_named() -> None:
         plane("/device:GPU:0", [line("Stream #13(Compute)", stream, id=13)], stats={"device_vendor": "Nvidia"}),
     ))  # fmt: skip
     assert row["cause"] == "input"
-    assert row["detail"] == "8 calls of Python from tf.data (map/EagerPyFunc) take 24.00 ms in total."
+    assert row["detail"] == "8 Python calls from tf.data (map/EagerPyFunc) take 24.00 ms in total."
     assert row["advice"] == (
         "tf.py_function and tf.numpy_function run one at a time for any num_parallel_calls, because of Python's global "
         "lock: write the function with TensorFlow ops, or load in processes (workers and use_multiprocessing=True of "
@@ -156,7 +156,7 @@ def test_python_that_holds_the_lock_to_load_input_is_named(thread: str, calls: l
 def test_a_wait_for_a_lock_is_no_launch() -> None:
     row, *_ = findings(locked_host())
     assert (row["cause"], row["annotation"]) == ("lock", "TFE_Py_ExecuteCancelable")
-    assert "Python's own lock" in row["advice"]
+    assert "wait for the GIL" in row["advice"]
     busy = line("python", loads("$server.py:5 poll"), id=3)
     row, *_ = findings(locked_host(busy))
     assert (row["cause"], row["annotation"]) == ("python", "$server.py:5 poll")

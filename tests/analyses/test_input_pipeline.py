@@ -72,7 +72,7 @@ def test_without_steps_nothing_is_judged_and_the_reason_is_that_of_the_steps() -
     assert report.scalars["input_percent"].reason == reason.text
     assert report.scalars["step_time_mean_ps"].reason == reason.text
     assert [(one.severity, one.text) for one in report.notices] == [
-        ("warning", f"The wait of steps for input is unknown: {reason.text}")
+        ("warning", f"The input wait of steps is unknown: {reason.text}")
     ]
     assert report.tables["breakdown"].num_rows == 0
 

@@ -408,7 +408,7 @@ def test_advice_on_functions_in_python_proposes_no_parallel_calls() -> None:
     run = train(Root(Batch(PythonMap(Source(FROM_FILE), FUNCTION), BATCH)), compute=MS)
     (row,) = (row for row in fastprof.load(run.capture()).diagnosis().tables["findings"].to_pylist()
               if row["cause"] == "input")  # fmt: skip
-    assert row["detail"].startswith("Map takes ") and "calls of Python from tf.data" in row["detail"]
+    assert row["detail"].startswith("Map takes ") and "Python calls from tf.data" in row["detail"]
     assert " in parallel " not in row["detail"]
     assert row["advice"].startswith("tf.py_function and tf.numpy_function run one at a time for any ")
     assert row["advice"].count("num_parallel_calls") == 1

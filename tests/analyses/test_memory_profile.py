@@ -31,7 +31,7 @@ def step(number: int, at_ps: int, duration_ps: int) -> Event:
     [
         (["/host:CPU"], "TF_CPU_ALLOCATOR_USE_BFC=true"),
         (["/host:CPU", "/device:GPU:0"], "not with TF_GPU_ALLOCATOR=cuda_malloc_async"),
-        (["/host:CPU", "/device:TPU:0"], "The runtime of TPUs writes them at host_tracer_level 2"),
+        (["/host:CPU", "/device:TPU:0"], "The TPU runtime writes them at host_tracer_level 2"),
     ],
 )
 def test_without_events_it_says_what_to_switch_on(planes: Sequence[str], advice: str) -> None:
@@ -47,7 +47,7 @@ def test_without_events_it_says_what_to_switch_on(planes: Sequence[str], advice:
 
 @pytest.mark.parametrize(
     ("name", "advice"),
-    [("/host:metadata", ""), ("/device:GPU:0", " GPU allocators of TensorFlow and JAX write them at")],
+    [("/host:metadata", ""), ("/device:GPU:0", " TensorFlow and JAX GPU allocators write them at")],
 )
 def test_without_threads_it_says_so(name: str, advice: str) -> None:
     (notice,) = report_of(xspace(plane(name, [line("main", [event("work", 0, 5)])]))).notices

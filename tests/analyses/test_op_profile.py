@@ -268,7 +268,7 @@ def test_text_shows_the_largest_nodes_as_branches() -> None:
     text = report_of(CORE).to_text()
     assert "forward" in text and "other" in text and "recompute" not in text  # no op has such time
     assert "├─ program 7" in text and "│     └─ loss.5 and its 1 duplicate" in text
-    assert "Layers of the model" in text and "Scopes of the model" not in text
+    assert "Model layers" in text and "Model scopes" not in text
 
 
 def test_text_leaves_out_what_is_small_and_keeps_branches_right() -> None:

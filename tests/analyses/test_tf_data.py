@@ -274,7 +274,7 @@ def test_iterators_without_ids_are_reported() -> None:
     report = fastprof.load(spaces(host(bare))).tf_data()
     assert "2 events of tf.data iterators, all without an id" in report.notices[0].text
     mixed = fastprof.load(spaces(host([*bare, *serial_call(20)]))).tf_data()
-    assert "2 events of iterators have no id, and count nowhere here." in [notice.text for notice in mixed.notices]
+    assert "2 iterator events have no id and are not counted here." in [notice.text for notice in mixed.notices]
 
 
 def test_a_single_call_predicts_nothing_between_calls() -> None:

@@ -31,7 +31,7 @@ def test_pages_of_a_pod_show_which_host_delays_the_others(
     canvas = hosts.locator("canvas[aria-label='Steps by host']")
     canvas.hover(position={"x": 140, "y": 10.5 * canvas.bounding_box()["height"] / 13})
     assert hosts.locator(".canvas-note").inner_text().startswith("host01")
-    assert "host010" in section(page, "Clocks of hosts").inner_text()
+    assert "host010" in section(page, "Host clocks").inner_text()
     page.goto(f"{url}#/pod_viewer")
     worst = section(page, "Who delays the others")
     assert "host010 delays the others." in worst.inner_text()

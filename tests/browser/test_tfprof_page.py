@@ -304,7 +304,7 @@ def test_hostile_names_are_text_and_cut_and_complete_on_demand(
     row(page, MARKUP.replace("'", "")).wait_for()
     page.get_by_label("Find", exact=True).fill("long_é")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Copy all 5,000,005 letters").wait_for()
+    page.get_by_role("button", name="Copy all 5,000,005 characters").wait_for()
     assert page.locator("img").count() == 0
     assert page.evaluate("() => window.stolen") is None
     assert page.evaluate("() => document.body.textContent.length") < 100_000

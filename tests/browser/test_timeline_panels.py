@@ -42,7 +42,7 @@ def test_start_and_duration_come_first_and_long_texts_are_folded(timeline: Timel
     assert terms[:3] == ["Start", "Duration", "Self time"]
     value = page.locator(".tl-stats dd", has_text="%param.0,")
     assert value.locator(".tl-value").inner_text() == LONG[:160].rstrip() + "…"
-    value.get_by_role("button", name=f"Show all ({len(LONG):,} letters)").click()
+    value.get_by_role("button", name=f"Show all ({len(LONG):,} characters)").click()
     assert value.locator(".tl-value").inner_text().strip() == LONG.strip()
     value.get_by_role("button", name="Show less").click()
     assert len(value.locator(".tl-value").inner_text()) <= 161

@@ -1,4 +1,4 @@
-"""Annotations: time by name and step, what devices do meanwhile, and scopes in the names of ops."""
+"""Annotations: time by name and step, what devices do meanwhile, and scopes in op names."""
 
 from __future__ import annotations
 

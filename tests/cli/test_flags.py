@@ -88,7 +88,7 @@ def test_a_value_that_makes_no_sense_is_a_usage_error(
         (["--list", "--columns", "name,nome"], "events have no column 'nome'; there are: event_id, host"),
         (
             ["-o", "o.xlsx"],
-            "o.xlsx: no format has the suffix '.xlsx'; give --format, or one of these: .txt, .json,",
+            "o.xlsx: no format has the suffix '.xlsx'; give --format, or use one of: .txt, .json,",
         ),
         (["--colums", "name"], "unrecognized arguments: --colums name; did you mean '--columns'?"),
         (["--tim", "1:2", "--tables", "x"], "unrecognized arguments: --tim 1:2 --tables x; did you mean '--time'?"),

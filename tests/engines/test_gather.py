@@ -197,7 +197,9 @@ def test_the_host_that_kills_workers_is_found_and_no_other_blamed(pod: Path) -> 
     )
     (row,) = profile.remarks().to_pylist()
     assert row["code"] == "skipped_host" and row["path"].endswith("host2.xplane.pb")
-    assert row["example"].startswith("the worker of the host was killed 2 times, perhaps for its memory (its file has")
+    assert row["example"].startswith(
+        "the worker of the host was killed 2 times, possibly because it ran out of memory (its file has"
+    )
     with pytest.raises(EngineError, match=r"host2.*killed 1 time"):
         fastprof.load(pod, executor=Made(before=killed_by(2)), retries=0).steps()
 

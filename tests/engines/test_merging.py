@@ -154,7 +154,9 @@ def test_a_group_that_kills_workers_is_an_error(pod: Path) -> None:
         if of_groups(1)(task):
             raise BrokenExecutor("a process ended")
 
-    with pytest.raises(EngineError, match="the worker of a group of 2 hosts was killed 1 time, perhaps for its memory"):
+    with pytest.raises(
+        EngineError, match="the worker of a group of 2 hosts was killed 1 time, possibly because it ran out of memory"
+    ):
         fastprof.load(pod, executor=Made(before=before), retries=0, on_error="skip").report("op_stats")
 
 

@@ -56,7 +56,7 @@ def test_no_calls_have_no_figures() -> None:
 
 
 def test_calls_beyond_64_bits_are_reported() -> None:
-    with pytest.raises(CaptureError, match="times of the calls of a pipeline do not add up"):
+    with pytest.raises(CaptureError, match="times of pipeline calls do not add up"):
         CallSums(*drawn([(0, 0, 2**62), (0, 1, 2**62)]), 0)
 
 

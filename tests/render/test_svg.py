@@ -76,7 +76,7 @@ def test_a_pipeline_is_drawn_with_its_shares_its_slowest_call_and_what_helps() -
     for row in report.tables["iterators"].to_pylist():
         assert row["name"] in shown
         assert f"{100 * row['critical_share']:.1f} %" in shown
-    assert "bottleneck" in shown and "Time of a batch now, and after a change with a core for each thread" in shown
+    assert "bottleneck" in shown and "Batch time now, and after a change with a core for each thread" in shown
     assert any(text is not None and text.startswith("The slowest call, ") for text in shown)
     assert_inside(root)
 
@@ -84,7 +84,7 @@ def test_a_pipeline_is_drawn_with_its_shares_its_slowest_call_and_what_helps() -
 def test_changes_are_drawn_for_the_cores_that_there_are() -> None:
     serial = Root(Prefetch(Batch(Map(Source(30 * US), 300 * US), 8), buffer=2))
     shown = [text.text for text in texts(parsed(drawn(train(serial, compute=MS, cores=2).capture())))]
-    assert "Time of a batch now, and after a change on 2 cores" in shown
+    assert "Batch time now, and after a change on 2 cores" in shown
     at = shown.index("Map parallel by 4")
     assert shown[at : at + 4] == [
         "Map parallel by 4",

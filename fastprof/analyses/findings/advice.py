@@ -225,9 +225,9 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
     },
     "lock": {
         UNKNOWN: "Hold the lock for less time, or keep other threads from taking it while a step starts.",
-        TENSORFLOW: "Calls of TensorFlow (TFE_Py) wait for Python's own lock while other threads run Python, such as "
-                    "those that load data: load in processes (workers and use_multiprocessing=True of "
-                    "keras.utils.PyDataset), or with tf.data.",
+        TENSORFLOW: "Load data in processes (keras.utils.PyDataset with workers and use_multiprocessing=True) or with "
+        "tf.data: TensorFlow calls (TFE_Py) wait for the GIL while other threads, such as data loading threads, run "
+        "Python.",
     },
     "garbage_collection": {
         UNKNOWN: "Call gc.freeze() after set-up and collect at set times (gc.disable(), then gc.collect() every N "
@@ -247,7 +247,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                  "last.",
     },
     "memory_bound": {
-        UNKNOWN: "Move fewer bytes: fuse elementwise ops, use 16-bit types, or larger batches for reused weights.",
+        UNKNOWN: "Move fewer bytes: fuse elementwise ops, use 16-bit types, or reuse weights over larger batches.",
     },
     "low_occupancy": {
         UNKNOWN: "Give kernels more parallel work (larger batches), or fewer registers and less shared memory.",

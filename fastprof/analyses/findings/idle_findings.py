@@ -404,9 +404,9 @@ def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
     total = sum(row.total_ps for row in rows)
     if not rows or 2 * total < (finding.cost_ps or 0):
         return finding
-    calls = count_noun(sum(row.occurrences for row in rows), "call", "calls")
+    calls = count_noun(sum(row.occurrences for row in rows), "Python call", "Python calls")
     most = max(rows, key=lambda row: int(row.total_ps)).name
-    text = f"{calls} of Python from tf.data ({most}) take {format_time(total)} in total."
+    text = f"{calls} from tf.data ({most}) take {format_time(total)} in total."
     detail = f"{text} {finding.detail}" if finding.detail else text
     return replace(finding, detail=detail, advice=_ONE_AT_A_TIME)
 

@@ -179,9 +179,9 @@ def _get(name: str) -> Formula:
 
 
 GPU_ANNOTATIONS_TABLE: Final = TableSchema("gpu_annotations", "an annotation on a GPU, longest first", (
-    Text("host", "host of the GPU", _get("host")),
-    Text("device", "plane of the GPU", _get("device")),
-    Text("name", "name of the annotation", _get("name")),
+    Text("host", "GPU host", _get("host")),
+    Text("device", "GPU plane", _get("device")),
+    Text("name", "annotation name", _get("name")),
     Count("streams", "streams that run it", _get("streams")),
     Count("count", "number of times that a stream runs it", _get("count")),
     Picoseconds("total_ps", "sum of its durations on streams, each from its first kernel to its last",
@@ -436,7 +436,7 @@ def _get_hidden(rows: AnnotationRows) -> Any:
 
 _HOST: Final = Text("host", "host of the threads", lambda rows: [rows.host.host] * len(rows))
 _NAME: Final = Text(
-    "name", "name of the annotation", lambda rows: [rows.host.names[number] for number in rows.times.name.tolist()]
+    "name", "annotation name", lambda rows: [rows.host.names[number] for number in rows.times.name.tolist()]
 )
 _TIME_COLUMNS: Final = (
     Count("threads", "threads on which it occurs", _get_time("threads")),
@@ -468,7 +468,7 @@ _STEPS = TableSchema(
     "an annotation of a host in a step, ordered by step, then by first event",
     (
         _HOST,
-        Count("step", "number of the step; null: outside all steps", lambda rows: rows.step,
+        Count("step", "step number; null: outside all steps", lambda rows: rows.step,
               lambda rows: rows.step == NO_STEP),
         _NAME,
         *_TIME_COLUMNS,
@@ -479,10 +479,10 @@ _SCOPES = TableSchema(
     "scopes",
     "a named scope of the program, found in op names: a node of a tree in preorder, largest first",
     (
-        Count("node", "number of the row"),
+        Count("node", "row number"),
         Count("parent", "node of the enclosing scope; null: the scope is at the top"),
         Count("depth", "scopes around it"),
-        Text("name", "name of the scope"),
+        Text("name", "scope name"),
         String("path", "names of the enclosing scopes and of the scope itself"),
         Count("ops", "different ops in it"),
         Count("occurrences", "executions of these ops"),

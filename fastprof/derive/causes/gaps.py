@@ -548,7 +548,7 @@ def _find_last_end(device: DeviceTime) -> int:
 
 
 RUN_WINDOW_WORDS: Final = (
-    "from the first to the last step, device work, or host work for devices, as in the analysis gaps; without any of "
+    "from the first to the last step, device work, or host work for devices, as in the gaps analysis; without any of "
     "these, from the first to the last event of the host's threads"
 )
 

@@ -432,7 +432,7 @@ class FunctionRows:
 
 def _make_frame_columns() -> tuple[Column, ...]:
     return (
-        Text("function", "name of the function", lambda rows: [parse_frame(name).function for name in rows.label]),
+        Text("function", "function name", lambda rows: [parse_frame(name).function for name in rows.label]),
         Text("file", "file that defines it, or module of a compiled function; null: PyTorch's profiler records no "
              "module of compiled functions", lambda rows: [parse_frame(name).file or None for name in rows.label]),
         Count("line", "line of its definition; null: it is compiled",
@@ -481,7 +481,7 @@ _THREAD_FUNCTIONS = TableSchema(
     "a function on a thread",
     (
         Text("host", "host of the thread", lambda rows: [rows.host] * len(rows.label)),
-        Text("thread", "name of the thread"),
+        Text("thread", "thread name"),
         *_make_frame_columns(),
         *_AMOUNTS,
     ),
@@ -491,12 +491,12 @@ _STACKS = TableSchema(
     "stacks",
     "a stack of calls: a node of a tree in preorder, children with most time first; equal stacks are one",
     (
-        Count("node", "number of the row", lambda rows: np.arange(len(rows.tree))),
+        Count("node", "row number", lambda rows: np.arange(len(rows.tree))),
         Count("parent", "parent node: the stack without its last call; null: the root",
               lambda rows: [None, *rows.tree.parent[1:].tolist()]),
         Count("depth", "number of enclosing calls, counting the thread", lambda rows: rows.tree.depth),
         Text("kind", f"kind of the node: one of {', '.join(KINDS)}", lambda rows: [KINDS[kind] for kind in rows.kind]),
-        Text("name", "function, or name of the event", lambda rows: rows.names),
+        Text("name", "function, or event name", lambda rows: rows.names),
         String("source", "file and line of a function; null: it has none", lambda rows: rows.sources),
         Count("calls", "number of calls; for rest, calls directly in its parent; for a thread, 1"),
         Picoseconds("self_ps", "time on the thread without nodes below and without idle_ps; all rows add up to "
@@ -513,7 +513,7 @@ _THREADS = TableSchema(
     "a thread on which the tracer recorded a call",
     (
         Text("host", "host of the thread"),
-        Text("thread", "name of the thread"),
+        Text("thread", "thread name"),
         Text("role", "steps: it marks steps or launches work; other: it does neither"),
         Count("calls", "calls that the tracer recorded"),
         Picoseconds("python_ps", "time within Python calls"),

@@ -285,9 +285,9 @@ def _describe_stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
 def _describe_unmatched(meetings: Meetings) -> Iterator[Remark]:
     if meetings.grouped:
         text = (
-            f"The members of {_format_collectives(meetings.grouped)} among several groups of devices are unknown, "
-            f"so meetings leave them out: the capture has no device assignment for their program, or numbers devices "
-            f"differently."
+            f"The members of {_format_collectives(meetings.grouped)} among several device groups are unknown, so "
+            "meetings leave them out: the capture has no device assignment for their program, or numbers devices "
+            "differently."
         )
         yield "info", text
     if meetings.apart:

@@ -55,9 +55,7 @@ from fastprof.schema.tables import (
 )
 from fastprof.wording.quantities import count_noun
 
-_MET_HOST: Final = Text(
-    "host", "host, named after the file of its capture", lambda rows: encode_texts(rows.names, rows.host)
-)
+_MET_HOST: Final = Text("host", "host, named after its capture file", lambda rows: encode_texts(rows.names, rows.host))
 _PART: Final = Count("part", "number of the part: hosts that met in collectives, directly or through others; clocks of "
                      "different parts are not compared", lambda rows: rows.part)  # fmt: skip
 
@@ -135,7 +133,7 @@ _HOST_STEPS: Final = TableSchema(
     "host_steps",
     "a step of a host that met others in collectives",
     (
-        Count("step", "number of the step, as in meetings; null: meetings outside of steps", lambda rows: rows.step,
+        Count("step", "step number, as in meetings; null: meetings outside of steps", lambda rows: rows.step,
               lambda rows: rows.step < 0),
         _MET_HOST,
         Count("meetings", "meetings of the host in the step", lambda rows: rows.meetings),
@@ -240,8 +238,8 @@ LINKS: Final = TableSchema(
                          "device that sends, as host: device; core N: the TPU core of this number in the system, and "
              "rank N: a rank of the program, which is not captured or has several devices", lambda end: end[0]),
         _make_end_column("target", "device that receives, written like source", lambda end: end[0]),
-        _make_end_column("source_host", "host of source; null: not captured", lambda end: end[1]),
-        _make_end_column("target_host", "host of target; null: not captured", lambda end: end[1]),
+        _make_end_column("source_host", "source host; null: not captured", lambda end: end[1]),
+        _make_end_column("target_host", "target host; null: not captured", lambda end: end[1]),
         Text("kind", "kind of communication: collective-permute; send and recv; copy between devices",
              lambda rows: encode_texts([kind.title for kind in KINDS], rows.kind)),
         Text("measured_by", "end that recorded the figures: target, if that is captured and records them, else source",
@@ -326,10 +324,10 @@ def _make_exposed_formula(scope: str) -> Formula:
     return lambda rows: rows.exposed_in[scope]
 
 
-_HOST = Text("host", "host, named after the file of its capture", _make_device_formula(lambda host, _: host))
-_DEVICE = Text("device", "plane of the device: a TensorCore, a SparseCore or a GPU",
+_HOST = Text("host", "host, named after its capture file", _make_device_formula(lambda host, _: host))
+_DEVICE = Text("device", "device plane: a TensorCore, a SparseCore or a GPU",
                _make_device_formula(lambda _, device: device.plane))  # fmt: skip
-_CORE = Text("core_name", "name of the device as in the analysis steps, host:ordinal; for a GPU, its plane",
+_CORE = Text("core_name", "device name as in the steps analysis, host:ordinal; for a GPU, its plane",
              _make_device_formula(lambda _, device: device.name))  # fmt: skip
 _SPARSE = Flag("sparse_core", "whether the device is a SparseCore",
                lambda rows: np.array([device.sparse for _, device in rows.devices])[rows.device])  # fmt: skip
@@ -337,7 +335,7 @@ _KIND = Text("kind", "kind of communication: " + "; ".join(kind.title for kind i
              lambda rows: encode_texts([kind.title for kind in KINDS], rows.kind))  # fmt: skip
 _SCOPE = Text("scope", "where the data move: " + ", ".join(SCOPES),
               lambda rows: encode_texts([kind.scope for kind in KINDS], rows.kind))  # fmt: skip
-_STEP = Count("step", "number of the step, as in the analysis steps; null: not in a step that all hosts have")
+_STEP = Count("step", "step number, as in the steps analysis; null: not in a step that all hosts have")
 
 
 def _make_split_columns(span: str) -> tuple[Column, ...]:
@@ -368,16 +366,16 @@ def _make_split_columns(span: str) -> tuple[Column, ...]:
 _STEPS = _make_schema(
     "steps", "a step on a device; without steps, everything that the device recorded",
     _STEP,
-    Text("name", "name of the step; null: the row is everything that the device recorded",
+    Text("name", "step name; null: the row is everything that the device recorded",
          lambda rows: encode_texts(rows.names, np.arange(len(rows.names)))),
     _HOST,
     _DEVICE,
     _CORE,
     _SPARSE,
     Flag("complete", "whether the step is entirely in the capture, as far as known"),
-    Picoseconds("start_ps", "start of the step, on the clock of the device's ops", attrgetter("begin_ps")),
-    *_make_split_columns("the step on the device (on TPUs as in the analysis steps, on GPUs by the events "
-                         "of each GPU)"),
+    Picoseconds("start_ps", "step start, on the clock of the device's ops", attrgetter("begin_ps")),
+    *_make_split_columns("the step on the device (on TPUs as in the steps analysis, on GPUs by the events of each "
+                         "GPU)"),
 )  # fmt: skip
 _DEVICES = _make_schema(
     "devices", "a device, with everything that it recorded",
@@ -474,7 +472,7 @@ _KINDS = _make_schema(
     Bytes("moved_bytes", "bytes that the operations of this kind moved; null: unknown for one of the operations"),
 )  # fmt: skip
 _STEP_KINDS = _make_schema(
-    "step_kinds", "a kind of communication in a step on a device, with the steps of the table steps",
+    "step_kinds", "a kind of communication in a step on a device, with the steps of the steps table",
     _STEP, _HOST, _DEVICE, _KIND, _SCOPE, *_make_kind_columns("the step"),
 )  # fmt: skip
 
@@ -537,7 +535,7 @@ def _make_text_formula(of: Formula) -> Formula:
 
 _OPERATIONS = _make_schema(
     "operations", "an op that communicates, over all devices, most exposed time first",
-    Count("program_id", "id of the program, uint64 as two's complement; 0: no program"),
+    Count("program_id", "program id, uint64 as two's complement; 0: no program"),
     Text("name", "name of the instruction (the starting one of an asynchronous operation); on GPUs without programs, "
          "of the kernel or copy, with its framework op",
          lambda rows: encode_texts([op.name for op, _ in rows.each], rows.place)),
@@ -551,16 +549,16 @@ _OPERATIONS = _make_schema(
                 "of its last op, else the duration of the op", attrgetter("time_ps")),
     Picoseconds("mean_ps", "total_ps / occurrences, rounded down",
                 lambda rows: rows.time_ps // np.maximum(rows.count, 1)),
-    Picoseconds("min_ps", "shortest time in flight of an execution"),
-    Picoseconds("max_ps", "longest time in flight of an execution"),
+    Picoseconds("min_ps", "shortest in-flight time of an execution"),
+    Picoseconds("max_ps", "longest in-flight time of an execution"),
     Picoseconds("wait_ps", "time in which the op is the device's current op: on TPUs, the op or its start or end op "
                 "is the innermost op; on GPUs, total_ps"),
     Picoseconds("hidden_ps", "time in flight during which the device computes"),
     Picoseconds("exposed_ps", "time in which the device does not compute and waits for this op"),
     Share("exposed_share", "exposed_ps / exposed_ps of all operations; null: nothing is exposed",
           lambda rows: divide_or_null(rows.exposed_ps, sum_exactly(rows.exposed_ps))),
-    Text("replica_groups", "devices that take part, as the program lists them, or pairs of source and target; null: no "
-         "such list, or unknown", _make_text_formula(lambda operation: operation[1].groups)),
+    Text("replica_groups", "participating devices, as the program lists them, or source-target pairs; null: no such "
+         "list, or unknown", _make_text_formula(lambda operation: operation[1].groups)),
     Count("group_size", "devices of the largest group; null: unknown, or all devices",
           lambda rows: [rows.each[row][1].size for row in rows.place.tolist()]),
     Bytes("payload_bytes", "bytes of an execution, without padding: the buffer of an all-reduce, the result of an "
@@ -573,7 +571,7 @@ _OPERATIONS = _make_schema(
           "1 for others; null: bytes or n are unknown"),
     _Rate("best_bus_bytes_per_s", "bus bandwidth of the shortest execution, which waited least; null: bytes or n are "
           "unknown, or executions differ in size"),
-    Text("text", "full text of the instruction; null: unknown", _make_text_formula(lambda op: op[0].text)),
+    Text("text", "full instruction text; null: unknown", _make_text_formula(lambda op: op[0].text)),
 )  # fmt: skip
 
 
@@ -640,7 +638,7 @@ _MEETINGS = _make_schema(
           "up to -1, the last one, if captures of devices start at different times"),
     Count("program_id", "id of the op's program, uint64 as two's complement",
           lambda rows: np.array([operation.program_id for operation in rows.operations], np.int64)[rows.op]),
-    Text("name", "name of the op, as in operations", _make_op_formula(lambda op: op.name)),
+    Text("name", "op name, as in operations", _make_op_formula(lambda op: op.name)),
     Text("kind", _KIND.description, _make_op_formula(lambda op: op.kind.title)),
     Count("host_count", "hosts with devices that took part"),
     Count("device_count", "captured devices that took part"),
@@ -662,8 +660,8 @@ _STRAGGLERS = _make_schema(
     _CORE,
     Count("meetings", "meetings in which the device took part; a meeting is a collective operation of several devices"),
     Count("last_count", "meetings in which the device was last"),
-    Picoseconds("late_ps", "time from the start of the first device to the start of this one, summed over meetings; "
-                "null: meetings are of several hosts"),
+    Picoseconds("late_ps", "delay of this device's start after the first device's start, summed over meetings; null: "
+                "meetings span several hosts"),
     Picoseconds("waited_ps", "time that the device waited for others: its time beyond shortest_ps, summed over "
                 "meetings"),
     Picoseconds("caused_ps", "time that others waited in meetings in which this device was last"),

@@ -438,7 +438,7 @@ NONE: Final = "null: not recorded"
 STEP: Final = "null: no step at that time"
 
 WHOSE = (
-    Text("host", "host, named after the file of its capture",
+    Text("host", "host, named after its capture file",
          lambda rows: TextCells([rows.host.about.host], np.zeros(len(rows.allocator), np.int32))),
     Text("allocator", "name of the allocator (allocator_name), or the number of the device (device_ordinal, "
          "index_on_host)", lambda rows: TextCells(rows.host.memory.names, rows.allocator)),
@@ -449,9 +449,9 @@ WHAT = (
          lambda rows: TextCells(rows.events.sites.names[0], rows.site)),
     Text("region_type", f"purpose of the memory, such as temp, output, persist/dynamic; {NONE}",
          lambda rows: TextCells(rows.events.sites.names.region_type, rows.site)),
-    Text("data_type", f"type of the tensor's elements; {NONE}",
+    Text("data_type", f"tensor element type; {NONE}",
          lambda rows: TextCells(rows.events.sites.names.data_type, rows.site)),
-    Text("shape", f"shape of the tensor; {NONE}", lambda rows: TextCells(rows.events.sites.names.shape, rows.site)),
+    Text("shape", f"tensor shape; {NONE}", lambda rows: TextCells(rows.events.sites.names.shape, rows.site)),
 )  # fmt: skip
 
 

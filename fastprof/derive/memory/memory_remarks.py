@@ -44,8 +44,8 @@ MOST_ALLOCATORS: Final = 4
 """Largest number of allocators with a remark on --request: those with the largest peaks."""
 
 _ROUNDING: Final = (
-    "is allocator rounding: allocators round requests up, and do not always split large chunks. "
-    "See the column wasted_bytes of the table active for the owners."
+    "is allocator rounding: allocators round requests up, and do not always split large chunks. See the column "
+    "wasted_bytes of the active table for the owners."
 )
 _BEFORE: Final = (
     "was allocated before the capture, as weights usually are, so its use is unknown: capture the start of the "
@@ -419,12 +419,12 @@ _LEVEL: Final = (
     "jax.profiler.ProfileOptions().host_tracer_level = 2)"
 )
 _HOW: Final = {
-    "GPU": f"GPU allocators of TensorFlow and JAX write them {_LEVEL}, if memory comes from the BFC allocator: "
-    "not with TF_GPU_ALLOCATOR=cuda_malloc_async, nor with XLA_PYTHON_CLIENT_ALLOCATOR=platform or cuda_async. An "
-    "allocation or free must happen while the profiler runs.",
-    "TPU": f"The runtime of TPUs writes them {_LEVEL}, as the allocations of the "
-    "program happen: profile its start, or a step that allocates.",
-    "CPU_ONLY": f"Allocators of CPUs write none, unless TensorFlow runs with TF_CPU_ALLOCATOR_USE_BFC=true in its "
+    "GPU": f"TensorFlow and JAX GPU allocators write them {_LEVEL}, and only from the BFC allocator: not with "
+    "TF_GPU_ALLOCATOR=cuda_malloc_async, nor with XLA_PYTHON_CLIENT_ALLOCATOR=platform or cuda_async. An allocation "
+    "or free must happen while the profiler runs.",
+    "TPU": f"The TPU runtime writes them {_LEVEL}, as the allocations of the program happen: profile its start, or a "
+    "step that allocates.",
+    "CPU_ONLY": "CPU allocators write none, unless TensorFlow runs with TF_CPU_ALLOCATOR_USE_BFC=true in its "
     f"environment and the profiler {_LEVEL}. JAX has no such allocator for CPUs.",
 }
 
@@ -435,7 +435,7 @@ _OF_TORCH: Final = (
 
 
 _OF_RUNS: Final = (
-    "the file has no records of allocators. The RunMetadata of a run with trace_level=RunOptions.FULL_TRACE has them."
+    "the file has no allocator records. The RunMetadata of a run with trace_level=RunOptions.FULL_TRACE has them."
 )
 
 

@@ -77,8 +77,8 @@ def _get_requested(rows: HostMemoryRows) -> Numbers:
     return mask_unknown(sizes[rows.at], has[rows.at])
 
 
-_ALLOCATION = Bytes("allocation_bytes", "size of the allocation; for a free without a recorded size, the size of the "
-                    "freed allocation, or the decrease of the heap; null: unknown",
+_ALLOCATION = Bytes("allocation_bytes", "allocation size; for a free without a recorded size, the size of the freed "
+                    "allocation, or the decrease of the heap; null: unknown",
                     lambda rows: mask_negative(allocation_history.get_moved_bytes(rows.events)[rows.at]))  # fmt: skip
 _REQUESTED = Bytes("requested_bytes", f"requested size, before the allocator rounds it up; {NONE}", _get_requested)
 _ADDRESS = Count("address", "address, uint64 as two's complement; null: not recorded", make_recorded_formula("address"))
@@ -134,7 +134,7 @@ FRAGMENTED = (
         rows.values == 0, rows.host.peak_ps[rows.allocator], rows.events.start_ps[rows.at])),
     *_CHUNKS,
     Text("request_fits", "whether a request of the size given by --request fits at this time, with the values of the "
-         "column fits of the table request; null: --request is not given", _get_request_fits),
+         "column fits of the request table; null: --request is not given", _get_request_fits),
     Text("next_largest_op", "op of the largest allocation that follows; null: not recorded, or no allocation follows",
          _get_next_op),
     Picoseconds("next_largest_ps", f"time of the largest allocation that follows, {MOMENT}; null: no allocation "
@@ -196,11 +196,11 @@ TIMELINE = (
     Picoseconds("duration_ps", "time from the first snapshot of the interval to the last",
                 lambda rows: rows.events.start_ps[_get_last(rows)] - _get_start_ps(rows)),
     Count("snapshot_count", "snapshots in the interval", lambda rows: rows.values.end - rows.values.first),
-    Count(FIRST_SNAPSHOT, "row of the first snapshot in the table snapshots, from 0",
+    Count(FIRST_SNAPSHOT, "row of the first snapshot in the snapshots table, from 0",
           lambda rows: rows.values.first + rows.before),
     Bytes("least_in_use_bytes", f"least memory in use during the interval, stack and heap; {NONE}",
           lambda rows: mask_unknown(rows.values.least_bytes, rows.values.is_known)),
-    Bytes("most_in_use_bytes", f"most memory in use during the interval, stack and heap; {NONE}",
+    Bytes("most_in_use_bytes", f"peak memory in use during the interval, stack and heap; {NONE}",
           lambda rows: mask_unknown(rows.host.in_use_bytes[rows.at], rows.values.is_known)),
     Bytes("last_in_use_bytes", f"memory in use after the last snapshot; {NONE}",
           lambda rows: rows.in_use(_get_last(rows))),
@@ -237,7 +237,7 @@ SNAPSHOTS = (
     Bytes("in_use_bytes", "stack_bytes + heap_bytes; null: neither is recorded", lambda rows: rows.in_use(rows.at)),
     *_CHUNKS,
     *_TOO_SMALL,
-    Bytes("lifetime_peak_bytes", f"most memory in use since the process began (peak_bytes_in_use); {NONE}",
+    Bytes("lifetime_peak_bytes", f"peak memory in use since the process began (peak_bytes_in_use); {NONE}",
           make_recorded_formula("lifetime_peak_bytes")),
 )  # fmt: skip
 
@@ -353,7 +353,7 @@ _ALLOCATORS = (
           lambda rows: rows.host.counts(rows.held)),
     Bytes("held_at_end_bytes", "sum of the sizes of the allocations that were not freed within the capture; null: the "
           "size of one is not recorded", lambda rows: rows.held_bytes()),
-    Bytes("peak_bytes", "most memory in use, stack and heap, after any snapshot; null: not recorded",
+    Bytes("peak_bytes", "peak memory in use, stack and heap, after any snapshot; null: not recorded",
           lambda rows: rows.peak),
     Picoseconds("peak_ps", f"first time of peak_bytes, {MOMENT}; null: peak_bytes is unknown",
                 lambda rows: rows.at_peak(rows.host.peak_ps)),
@@ -373,7 +373,7 @@ _ALLOCATORS = (
           f"allocator, which grows on demand, all memory of the device; {NONE}", lambda rows: rows.capacity()),
     Bytes("reserved_at_peak_bytes", "device memory that PyTorch's allocator has reserved at the peak, in use and free; "
           "null: not recorded, or not PyTorch's", lambda rows: rows.reserved()),
-    Bytes("lifetime_peak_bytes", "most memory in use since the process began, as the allocator counts it "
+    Bytes("lifetime_peak_bytes", "peak memory in use since the process began, as the allocator counts it "
           f"(peak_bytes_in_use): on TPUs the heap alone, without the stack; {NONE}",
           make_recorded_formula("lifetime_peak_bytes", lambda rows: rows.longest)),
     Number("highest_fragmentation", f"highest fragmentation after any snapshot; {NONE}",
@@ -470,16 +470,16 @@ class _StepRows(HostMemoryRows):
 
 _STEPS = (
     *WHOSE,
-    Count("step", "number of the step, as in the analysis steps; if hosts number a step differently, the number on "
-          "this host", lambda rows: rows.of_step("number")),
-    Picoseconds("start_ps", f"start of the step, {MOMENT}", lambda rows: rows.of_step("start_ps")),
-    Picoseconds("duration_ps", "duration of the step", lambda rows: rows.of_step("end_ps") - rows.of_step("start_ps")),
-    Bytes("peak_bytes", "most memory in use during the step, including memory allocated before; null: unknown",
+    Count("step", "step number, as in the steps analysis; if hosts number a step differently, the number on this "
+          "host", lambda rows: rows.of_step("number")),
+    Picoseconds("start_ps", f"step start, {MOMENT}", lambda rows: rows.of_step("start_ps")),
+    Picoseconds("duration_ps", "step duration", lambda rows: rows.of_step("end_ps") - rows.of_step("start_ps")),
+    Bytes("peak_bytes", "peak memory in use during the step, including memory allocated before it; null: unknown",
           lambda rows: rows.in_use(rows.at)),
     Picoseconds("peak_ps", f"first time of peak_bytes, {MOMENT}; null: peak_bytes is unknown",
                 lambda rows: mask_unknown(
         np.maximum(rows.events.start_ps[rows.at], rows.of_step("start_ps")), rows.at >= 0)),
-    Bytes("begin_bytes", "memory in use at the start of the step; null: no snapshot before the start",
+    Bytes("begin_bytes", "memory in use at the step start; null: no snapshot before the start",
           lambda rows: rows.in_use(rows.values.first_snapshot)),
     Bytes("end_bytes", "memory in use at the end of the step; null: no snapshot before the end",
           lambda rows: rows.in_use(rows.values.last_snapshot)),

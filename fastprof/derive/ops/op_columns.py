@@ -150,11 +150,11 @@ def _make_code_formula(name: str, words: dict[int, str]) -> Formula:
 
 # ---- what an op is
 
-PROGRAM_ID: Final = Count("program_id", "id of the program, uint64 as two's complement; null: no program is known",
+PROGRAM_ID: Final = Count("program_id", "program id, uint64 as two's complement; null: no program is known",
                           lambda rows: mask_unknown_programs(rows.table.program_id))  # fmt: skip
-PROGRAM: Final = Text("program", "name of the program; null: the capture does not contain the program", _list_titles)
-CATEGORY: Final = Text("category", "category of the instruction", attrgetter("table.category"))
-NAME: Final = Words("name", "name of the instruction", attrgetter("table.name"))
+PROGRAM: Final = Text("program", "program name; null: the capture does not contain the program", _list_titles)
+CATEGORY: Final = Text("category", "instruction category", attrgetter("table.category"))
+NAME: Final = Words("name", "instruction name", attrgetter("table.name"))
 SIMILAR: Final = ("program", "self_ps")
 """Columns that decide, with the names of op and framework op, whether texts show ops as one: all reports agree."""
 IDENTITY: Final = (
@@ -171,7 +171,7 @@ IDENTITY: Final = (
 FRAMEWORK_OP: Final = Words("framework_op", "framework op from which the instruction was compiled; null: unknown",
                             lambda rows: [parse_framework_name(text) for text in rows.table.provenance])  # fmt: skip
 SOURCE: Final = Words("source", "file:line of the program's source; null: unknown", _format_source_lines)
-EXPRESSION: Final = Words("expression", "full text of the instruction; null: unknown", make_text_formula("long_name"))
+EXPRESSION: Final = Words("expression", "full instruction text; null: unknown", make_text_formula("long_name"))
 IS_EAGER: Final = Flag("is_eager", "whether any occurrence was executed eagerly, outside compiled functions",
                        attrgetter("table.is_eager"))  # fmt: skip
 CORES: Final = Count("cores", "number of cores or devices that ran the op", attrgetter("table.cores"))
@@ -217,7 +217,7 @@ ENERGY: Final = Kind(pa.float64(), "joules")(
 
 # ---- how much work it was
 
-_UNKNOWN: Final = "null: neither the capture nor its programs record this work"
+_UNKNOWN: Final = "null: neither recorded nor computable from the program"
 _SOURCES: Final = "capture (recorded), shapes (of arguments of PyTorch's ops), else computed from the program"
 _WAITS: Final = ", or the op is part of a transfer that does not run at device memory speed"
 
@@ -262,8 +262,8 @@ def _make_memory_columns(memory: RooflineMemory) -> tuple[Column, ...]:
 
 MEMORY: Final = tuple(column for memory in MEMORIES for column in _make_memory_columns(memory))
 BOUND_BY: Final = Text(
-    "bound_by", "resource that the op used closest to its peak: Compute, HBM, or a memory of the TPU and a direction; "
-    f"null: the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}",
+    "bound_by", "resource that the op used closest to its peak: Compute, HBM, or a TPU memory and a direction; null: "
+    f"the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}",
     attrgetter("efficiency.bound_by"),
 )  # fmt: skip
 

@@ -226,7 +226,7 @@ def _divide_or_null(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> pa.Array:
 
 
 _NODE = (
-    Count("node", "number of the node, in preorder, from 0: children follow their parent, largest first",
+    Count("node", "node number, in preorder, from 0: children follow their parent, largest first",
           lambda rows: np.arange(len(rows.tree))),
     Count("parent", "number of the parent node; null: the node is the root",
           lambda rows: rows.tree.parent, lambda rows: rows.tree.parent < 0),
@@ -347,7 +347,7 @@ _TREE = TableSchema("tree", "a part of the program, an op, or an instruction wit
     Text("kind", "kind of the node: root, idle, program, category, scope, duplicates (copies of one op by the "
          "compiler), op, instruction (within a fusion), sparse core op (for which an op waits)",
          lambda rows: _name_kinds(rows.tree.kind)),
-    Text("name", "name of the node: a program, category, op, instruction, or a part of a framework op name",
+    Text("name", "node name: a program, category, op, instruction, or a part of a framework op name",
          lambda rows: rows.tree.name),
     *_COUNTS,
     *resting_on(
@@ -372,10 +372,10 @@ _TREE = TableSchema("tree", "a part of the program, an op, or an instruction wit
     Text("bytes_source", "source of the bytes of an op: capture (recorded), else computed from the program; null: "
          "unknown, or the node is not an op",
          lambda rows: rows.spread([op.SOURCES.get(code) for code in rows.table.bytes_source.tolist()])),
-    Count("program_id", "id of the program, uint64 as two's complement; null: no program is known, or the node is "
-          "neither a program nor an op",
+    Count("program_id", "program id, uint64 as two's complement; null: no program is known, or the node is neither a "
+          "program nor an op",
           lambda rows: rows.of_program(op.mask_unknown_programs(rows.table.program_id).to_pylist())),
-    Text("program", "name of the program; null: the capture does not list it, or the node is neither a program nor an "
+    Text("program", "program name; null: the capture does not list it, or the node is neither a program nor an "
          "op", lambda rows: rows.of_program([rows.title(number) for number in rows.table.program_id.tolist()])),
     Text("category", "category of the ops or of the instruction; null: unknown, or the node spans categories",
          _list_categories),
@@ -386,7 +386,7 @@ _TREE = TableSchema("tree", "a part of the program, an op, or an instruction wit
     Text("unattributed", "why the op of the events is unknown; null: the op is known, or the node is not an op",
          lambda rows: rows.spread(rows.table.unattributed)),
     Text("source", "file:line of the program's source; null: unknown", _list_sources),
-    Text("expression", "full text of the instruction; null: unknown",
+    Text("expression", "full instruction text; null: unknown",
          lambda rows: rows.spread(rows.table.long_name, rows.sparse.long_name, rows.fused.expression)),
 ), derived=True)  # fmt: skip
 
@@ -449,8 +449,8 @@ _PASS_COLUMNS = (
 def _make_scope_table(name: str, what: str, *more: Column) -> TableSchema:
     return TableSchema(name, what, (
         *_NODE,
-        Text("name", "name of the scope, or last part of the name of the framework op; (no scope) for ops without "
-             "one, by category", lambda rows: rows.tree.name),
+        Text("name", "scope name, or last part of the name of the framework op; (no scope) for ops without one, by "
+             "category", lambda rows: rows.tree.name),
         Text("path", "names from the top to the node, separated by slashes; without the middle if longer than 1,000 "
              "letters", _join_paths),
         *more,
@@ -487,10 +487,10 @@ def build_memory_table(ops: OpTree) -> pa.Table:
 
 
 _MEMORY = TableSchema("memory", "a memory that a node of the tree read or wrote", (
-    Count("node", "number of the node in the table tree", lambda rows: rows.node),
+    Count("node", "number of the node in the tree table", lambda rows: rows.node),
     Text("kind", "kind of the node", lambda rows: _name_kinds(rows.tree.kind[rows.node])),
-    Text("name", "name of the node", lambda rows: [rows.tree.name[number] for number in rows.node.tolist()]),
-    Text("memory", "memory: HBM, or a memory of the TPU's core and a direction",
+    Text("name", "node name", lambda rows: [rows.tree.name[number] for number in rows.node.tolist()]),
+    Text("memory", "memory: HBM, or a TPU core memory and a direction",
          lambda rows: [MEMORIES[number].name for number in rows.memory.tolist()]),
     op.Amount("accessed_bytes", "bytes of the ops below the node that record them", lambda rows: rows.size),
     op.ByteRate("bytes_per_s", "accessed_bytes / self_ps of the node; null: self_ps is 0, or all ops of the node are "
@@ -525,7 +525,7 @@ def _join_device_work(column: Column) -> Column:
 
 _DEVICES = TableSchema("devices", "a device", (
     Text("host", "host to which the device belongs", _make_device_formula(lambda row: row.host)),
-    Text("device", "plane of the device, or CPU for the threads of a host", _make_device_formula(lambda row: row.name)),
+    Text("device", "device plane, or CPU for host threads", _make_device_formula(lambda row: row.name)),
     *resting_on(
         Need("total_ps", "the device recorded nothing"),
         Count("ops", "number of different ops that it ran", _make_device_formula(lambda row: len(row.ops.table))),
@@ -543,10 +543,10 @@ _DEVICES = TableSchema("devices", "a device", (
 
 TABLES: Final = {table.name: table for table in (
     _TREE,
-    _make_scope_table("scopes", "a scope of the model, or a framework op in it, over all programs"),
+    _make_scope_table("scopes", "a model scope, or a framework op in it, over all programs"),
     _make_scope_table("layers",
-                      "a scope of the model, or a framework op in it; scopes that differ only in a number are "
-                 "one row", Count("instances", "number of scopes in this row, which differ only in a number",
+                      "a model scope, or a framework op in it; scopes that differ only in a number are one "
+                 "row", Count("instances", "number of scopes in this row, which differ only in a number",
                                   lambda rows: rows.instances)),
     _MEMORY,
     _DEVICES,

@@ -500,7 +500,7 @@ TABLES: Final = {
         ), derived=True),
         TableSchema("totals", "the session, the average step, a step, or a program", (
             Text("scope", "what the row is of: session, average step, step or program", attrgetter("scope")),
-            Count("step", "number of the step; null: the row is not a step", attrgetter("step"),
+            Count("step", "step number; null: the row is not a step", attrgetter("step"),
                   lambda rows: rows.step == NO_STEP),
             Count("program_id", f"{op.PROGRAM_ID.description}; null: the row is not of a program",
                   attrgetter("program"), lambda rows: ~rows.of_program | (rows.program == 0)),
@@ -565,10 +565,10 @@ TABLES: Final = {
             op.SOURCE,
         ), derived=True),
         TableSchema("memory", "a memory that an op reads or writes", (
-            Count("rank", "rank of the op in the table ops", lambda rows: rows.row + 1),
+            Count("rank", "rank of the op in the ops table", lambda rows: rows.row + 1),
             Count("program_id", op.PROGRAM_ID.description,
                   lambda rows: op.mask_unknown_programs(rows.ops.table.program_id[rows.row])),
-            op.Words("name", "name of the op", lambda rows: [rows.ops.table.name[row] for row in rows.row.tolist()]),
+            op.Words("name", "op name", lambda rows: [rows.ops.table.name[row] for row in rows.row.tolist()]),
             Text("space", "memory: HBM, CMEM, VMEM, host memory, layout space n (by the program), memory n (by the "
                  "capture); null: not recorded", lambda rows: [name_space(space) for space in rows.spaces]),
             Text("direction", "direction of the bytes: read or write; null: unknown",

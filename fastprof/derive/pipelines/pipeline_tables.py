@@ -444,15 +444,15 @@ def _lacks_iterator(rows: _PipelineRows) -> npt.NDArray[np.bool_]:
     return rows.iterator < 0
 
 
-_HOST: Final = Text("host", "host, named after the file of its capture",
+_HOST: Final = Text("host", "host, named after its capture file",
                     lambda rows: encode_texts([rows.host.host], np.zeros(len(rows.pipeline), np.int64)))  # fmt: skip
 _PIPELINE: Final = Text("pipeline", "input pipeline, Host:k or Device:k, numbered on each host by first call",
                         lambda rows: encode_texts(rows.reading.pipelines.name, rows.pipeline))  # fmt: skip
-_ITERATOR: Final = Text("iterator_id", "id of the iterator, as recorded",
+_ITERATOR: Final = Text("iterator_id", "iterator id, as recorded",
                         lambda rows: rows.ids(rows.iterator))  # fmt: skip
 _NAME: Final = Text("name", "what the iterator does: the last part of its long name",
                     lambda rows: encode_texts([*rows.reading.iterators.name, None], rows.iterator))  # fmt: skip
-_LONG_NAME: Final = Text("long_name", "full name of the iterator: the names of its consumers, then its name",
+_LONG_NAME: Final = Text("long_name", "full iterator name: the names of its consumers, then its name",
                          lambda rows: rows.long_names(rows.iterator))  # fmt: skip
 
 
@@ -463,7 +463,7 @@ _NOT_APPLICABLE: Final = "null: the change does not apply"
 def _make_bottleneck_column(what: str) -> tuple[Column, ...]:
     return (
         Text("bottleneck_id", f"iterator with the largest critical time {what}; {_NO_TIME}", _ITERATOR.of),
-        Text("bottleneck_name", f"name of the bottleneck; {_NO_TIME}", _NAME.of),
+        Text("bottleneck_name", f"bottleneck name; {_NO_TIME}", _NAME.of),
     )
 
 
@@ -475,7 +475,7 @@ _TABLES: Final = (
              lambda rows: encode_texts(["host", "device"], rows.reading.pipelines.is_device.astype(np.int64))),
         Text("root_id", "id of the iterator that the program calls", lambda rows: rows.ids(rows.roots())),
         Text("name", "long name of the iterator that the program calls", lambda rows: rows.long_names(rows.roots())),
-        Count("call_count", "calls of the pipeline; each returns an element, usually a batch", lambda rows: rows.count),
+        Count("call_count", "pipeline calls; each returns an element, usually a batch", lambda rows: rows.count),
         Count("slow_call_count", "calls longer than slow_call_us", lambda rows: rows.slow),
         Picoseconds("min_ps", "shortest call", lambda rows: rows.least_ps),
         Picoseconds("mean_ps", "total_ps / call_count, rounded down",
@@ -494,7 +494,7 @@ _TABLES: Final = (
                           "threads of the pipeline's own pool, which run its functions; null: it has no "
                  "pool, or the number is not recorded"),
         *_make_bottleneck_column("over all calls, with similar iterators counted together"),
-        Text("bottleneck_long_name", f"long name of the bottleneck; {_NO_TIME}", _LONG_NAME.of),
+        Text("bottleneck_long_name", f"full bottleneck name; {_NO_TIME}", _LONG_NAME.of),
         Picoseconds("bottleneck_ps", "critical time of the bottleneck and similar iterators / call_count, rounded "
                     f"down; {_NO_TIME}", lambda rows: rows.host.bottlenecks.critical_ps // np.maximum(
                         rows.count, 1), _lacks_iterator),
@@ -503,7 +503,7 @@ _TABLES: Final = (
         Count("bottleneck_call_count", "calls that have the same bottleneck, or a similar iterator as bottleneck",
               lambda rows: rows.host.bottlenecks.calls),
     ), derived=True),
-    TableSchema("iterators", "an iterator of a pipeline; consumers come before their inputs", (
+    TableSchema("iterators", "a pipeline iterator; consumers come before their inputs", (
         _HOST,
         _PIPELINE,
         Column("depth", pa.int32(), "number of iterators between this one and the program",
@@ -515,7 +515,7 @@ _TABLES: Final = (
         _LONG_NAME,
         Flag("is_async", "whether threads of the iterator make its elements in advance",
              lambda rows: rows.reading.iterators.is_async[rows.iterator]),
-        Count("call_count", "events of the iterator in calls of the pipeline", lambda rows: rows.count),
+        Count("call_count", "iterator events in pipeline calls", lambda rows: rows.count),
         Picoseconds("total_ps", "duration of the iterator's events in calls, whether or not anything waited for them"),
         Picoseconds("self_ps", "total_ps minus the time in which inputs of the iterator run"),
         Picoseconds("critical_ps", "critical time: the time that all calls waited for the iterator itself. The "
@@ -526,9 +526,9 @@ _TABLES: Final = (
              lambda rows: rows.blocking),
         Flag("is_bottleneck", "whether the iterator is the bottleneck of the pipeline",
              lambda rows: _mark_places(len(rows.iterator), rows.host.bottlenecks.of_pipeline)),
-        Count("event_count", "all events of the iterator on the host, in calls or not",
+        Count("event_count", "all iterator events on the host, in calls or not",
               lambda rows: rows.reading.iterators.event_count[rows.iterator]),
-        Picoseconds("event_self_ps", "duration of all events of the iterator, minus the time of iterators inside them",
+        Picoseconds("event_self_ps", "duration of all iterator events, minus the time of iterators inside them",
                     lambda rows: rows.reading.iterators.event_self_ps[rows.iterator]),
         Picoseconds("function_ps", "time of user functions that the iterator ran, each counted in full",
                     lambda rows: rows.reading.iterators.event_function_ps[rows.iterator]),
@@ -542,7 +542,7 @@ _TABLES: Final = (
              _make_recorded_column("deterministic", is_true)),
         Count("cycle_length", "inputs that the iterator reads in turn; null: not recorded",
               _make_recorded_column("cycle_length")),
-        Count("batch_size", "elements of a batch; null: not recorded", _make_recorded_column("batch_size")),
+        Count("batch_size", "elements per batch; null: not recorded", _make_recorded_column("batch_size")),
     ), derived=True),
     TableSchema("critical_path", "a period of the slowest call of a pipeline, in order of time", (
         _HOST,
@@ -552,7 +552,7 @@ _TABLES: Final = (
         Picoseconds("start_ps", "start, from the start of the host's capture"),
         Picoseconds("duration_ps", "duration"),
     ), derived=True),
-    TableSchema("bottlenecks", "the bottleneck of a pipeline; the pipeline with the largest sum of calls comes first", (
+    TableSchema("bottlenecks", "a pipeline bottleneck; the pipeline with the largest sum of calls comes first", (
         _HOST,
         _PIPELINE,
         _ITERATOR,
@@ -564,7 +564,7 @@ _TABLES: Final = (
         Share("critical_share", "critical time of the bottleneck and similar iterators / time of all calls",
               lambda rows:
               (rows.host.bottlenecks.critical_ps / np.maximum(rows.host.calls.total_ps, 1))[rows.pipeline]),
-        Picoseconds("total_ps", "time of all calls of the pipeline",
+        Picoseconds("total_ps", "time of all pipeline calls",
                     lambda rows: rows.host.calls.total_ps[rows.pipeline]),
         Picoseconds("max_call_ps", "duration of the slowest call of the pipeline",
                     lambda rows: rows.host.calls.most_ps[rows.pipeline]),
@@ -584,21 +584,21 @@ _TABLES: Final = (
     ), derived=True),
     TableSchema("step_waits", "a pipeline in a step of its host", (
         _HOST,
-        Count("step", "number of the step, as in the analysis steps; if hosts number a step differently, the "
-              "number on this host",
+        Count("step", "step number, as in the steps analysis; if hosts number a step differently, the number on this "
+              "host",
               lambda rows: rows.host.steps.number[rows.step]),
-        Text("step_name", "name of the step", lambda rows: encode_texts(rows.host.steps.label, rows.step)),
+        Text("step_name", "step name", lambda rows: encode_texts(rows.host.steps.label, rows.step)),
         _PIPELINE,
         Count("call_count", "calls that belong to the step, on any thread", lambda rows: rows.count),
         Picoseconds("wait_ps", "time of the step in which a call that belongs to it ran"),
-        Share("wait_share", "wait_ps / duration of the step; null: the duration is 0",
+        Share("wait_share", "wait_ps / step duration; null: the duration is 0",
               lambda rows: divide_or_null(rows.wait_ps, np.maximum(rows.host.steps.duration_ps[rows.step], 0))),
         Picoseconds("ahead_ps", "time of the step in which a call that belongs to no step ran, such as on a thread "
                     "that runs ahead; null: too many steps and pipelines to compute it", lambda rows: rows.ahead_ps,
                     lambda rows: rows.ahead_ps < 0),
-        Picoseconds("step_ps", "duration of the step", lambda rows: rows.host.steps.duration_ps[rows.step]),
+        Picoseconds("step_ps", "step duration", lambda rows: rows.host.steps.duration_ps[rows.step]),
     ), derived=True),
-    TableSchema("what_if", "a change of one iterator and the predicted time of a batch, largest gain first", (
+    TableSchema("what_if", "a change of one iterator and the predicted batch time, largest gain first", (
         _HOST,
         _PIPELINE,
         _ITERATOR,
@@ -621,14 +621,14 @@ _TABLES: Final = (
         Text("assumption", "what the prediction assumes, or why there is no prediction",
              lambda rows: encode_texts(*describe_predictions(rows.host.what_if, rows.host.parallel))),
     ), derived=True),
-    TableSchema("calls", "a call of a pipeline, slowest first", (
+    TableSchema("calls", "a pipeline call, slowest first", (
         _HOST,
         _PIPELINE,
-        Count("rank", "place among the calls of the pipeline, from 0: the slowest",
+        Count("rank", "place among the pipeline calls, from 0: the slowest",
               lambda rows: np.arange(len(rows.pipeline)) - rows.reading.pipelines.first[rows.pipeline]),
         Count("step", "step that the call belongs to, numbered as in step_waits; null: no step", _get_call_step),
         Picoseconds("start_ps", "start of the call, from the start of the host's capture"),
-        Picoseconds("duration_ps", "duration of the call: the time that the program waited"),
+        Picoseconds("duration_ps", "call duration: the time that the program waited"),
         Flag("is_slow", "whether the call took longer than slow_call_us",
              lambda rows: rows.duration_ps > rows.host.slow_us * _PS_PER_US),
         *_make_bottleneck_column("of the call"),
@@ -639,7 +639,7 @@ _TABLES: Final = (
     TableSchema("call_iterators", "an iterator in a call; consumers come before their inputs", (
         _HOST,
         _PIPELINE,
-        Count("rank", "place of the call among the calls of the pipeline, from 0: the slowest",
+        Count("rank", "place of the call among the pipeline calls, from 0: the slowest",
               lambda rows: rows.call - rows.reading.pipelines.first[rows.pipeline]),
         _ITERATOR,
         _NAME,
@@ -648,7 +648,7 @@ _TABLES: Final = (
         Picoseconds("total_ps", "duration of the iterator's events in the call"),
         Picoseconds("self_ps", "total_ps minus the time in which inputs of the iterator run"),
         Picoseconds("critical_ps", "critical time: the time that the call waited for the iterator itself"),
-        Count("call_count", "events of the iterator in the call", lambda rows: rows.count),
+        Count("call_count", "iterator events in the call", lambda rows: rows.count),
         Flag("is_blocking", "whether the call waited for the iterator or for work that involves it"),
         Flag("is_bottleneck", "whether the iterator has the largest critical time of the call",
              lambda rows: _mark_places(len(rows.reading.records), rows.host.bottlenecks.of_call)),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _INPUT = compile_late(r"\[\d+\]", re.ASCII)
-_WHAT = "the times of the calls of a pipeline"
+_WHAT = "the times of pipeline calls"
 
 
 class CallSums:

@@ -289,18 +289,18 @@ _TABLES: Final = (
         Column("requests_per_second", pa.float64(), "requests / time from the first start to the last end in seconds; "
                "null: this time is 0, or there are no requests", True,
                of=_make_each_column(lambda model: _make_rate(model.requests))),
-        Picoseconds("mean_ps", "mean latency of a request, rounded down; null: there are no requests",
+        Picoseconds("mean_ps", "mean request latency, rounded down; null: there are no requests",
                     _make_each_column(lambda model: average_times(model.requests.latency))),
         *_make_percentile_columns(PERCENTILES, "request latency", lambda model: model.requests.latency),
-        Picoseconds("max_ps", "longest latency of a request; null: there are no requests",
+        Picoseconds("max_ps", "longest request latency; null: there are no requests",
                     _make_each_column(lambda model: int(model.requests.latency[-1]) if len(model.requests) else None)),
         Count("batch_count", "number of batches", _make_each_column(lambda model: len(model.batches))),
         Column("batches_per_second", pa.float64(), "batches / time from the first start to the last end in seconds; "
                "null: this time is 0, or there are no batches", True,
                of=_make_each_column(lambda model: _make_rate(model.batches))),
-        Picoseconds("batch_mean_ps", "mean duration of a batch, rounded down; null: there are no batches",
+        Picoseconds("batch_mean_ps", "mean batch duration, rounded down; null: there are no batches",
                     _make_each_column(lambda model: average_times(model.batches.latency))),
-        Column("batch_padded_size", pa.float64(), "mean size of a batch after padding; null: there are no batches",
+        Column("batch_padded_size", pa.float64(), "mean batch size after padding; null: there are no batches",
                True, of=_make_each_column(lambda model: _average_number(model.batches.padded_size))),
         Share("batch_efficiency_share", "part of the sizes of all batches that is not padding; null: sizes are not "
               "recorded", _make_each_column(lambda model: measure_efficiency(sum_unbounded(model.batches.padded_size),
@@ -311,14 +311,14 @@ _TABLES: Final = (
                "recorded", True, "us", of=_make_published_column("batch_timeout_micros")),
         Count("max_batch_size", "configured maximum batch size; null: not recorded",
               _make_published_column("max_batch_size")),
-        Count("max_enqueued_batches", "configured maximum number of waiting batches; null: not recorded",
+        Count("max_enqueued_batches", "configured maximum number of enqueued batches; null: not recorded",
               _make_published_column("max_enqueued_batches")),
         Column("allowed_batch_sizes", pa.string(), "configured sizes to which batches are padded; null: not recorded",
                True, of=_make_published_column("allowed_batch_sizes")),
     ), derived=True),
-    TableSchema("breakdown", "a part of the request latency of a model", (
+    TableSchema("breakdown", "a model and part of its request latency", (
         _MODEL,
-        Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the table requests",
+        Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the requests table",
              _make_each_column(lambda row: row.name)),
         Picoseconds("mean_ps", "mean of the part over all requests, rounded down",
                     _make_each_column(lambda row: average_times(row.times))),
@@ -326,7 +326,7 @@ _TABLES: Final = (
               "because parts lie outside their requests", _make_each_column(_Part.share)),
         *_make_percentile_columns(PERCENTILES, "the time of the part", lambda row: row.times),
     ), derived=True),
-    TableSchema("latency", "average or percentile of request latency, over all models", (
+    TableSchema("latency", "a statistic of request latency (average or percentile), over all models", (
         Column("percentile", pa.string(), "Average, or the percentage of requests that took at most this long",
                of=_make_each_column(lambda row: row.title)),
         Picoseconds("host_ps", "total_ps - device_ps - communication_ps",
@@ -378,23 +378,23 @@ _TABLES: Final = (
         Column("request_ids", _NUMBERS, "event groups that caused the batch, on the same host",
                of=lambda session: _list_linked(session.batches.others)),
     ), derived=True),
-    TableSchema("batch_sizes", "a model, and a size of its batches after padding", (
+    TableSchema("batch_sizes", "a model and padded batch size", (
         _MODEL,
-        Count("padded_size", "size of the batches after padding",
+        Count("padded_size", "padded batch size",
               _make_each_column(lambda row: row.batches.padded_size[0])),
         Count("batch_count", "number of batches of this size", _make_each_column(lambda row: len(row.batches))),
-        Picoseconds("mean_ps", "mean duration of a batch, rounded down",
+        Picoseconds("mean_ps", "mean batch duration, rounded down",
                     _make_each_column(lambda row: average_times(row.batches.latency))),
         Picoseconds("mean_delay_ps", "mean of the known delay_ps of batches, rounded down; null: none is known",
                     _make_each_column(lambda row: average_times(row.delays()))),
-        Column("mean_padding", pa.float64(), "mean padding of a batch",
+        Column("mean_padding", pa.float64(), "mean batch padding",
                of=_make_each_column(lambda row: _average_number(row.batches.padding))),
         Picoseconds("device_compute_ps", "mean time of a batch's programs on the device, rounded down",
                     _make_each_column(lambda row: average_times(row.batches.compute))),
         Count("request_count", "number of requests with a batch of this size",
               _make_each_column(lambda row: len(row.requests))),
-        Picoseconds("mean_latency_ps", "mean latency of requests with a batch of this size, rounded down; null: there "
-                    "are none", _make_each_column(lambda row: average_times(row.requests.latency))),
+        Picoseconds("mean_latency_ps", "mean request latency with a batch of this size, rounded down; null: there are "
+                    "none", _make_each_column(lambda row: average_times(row.requests.latency))),
     ), derived=True),
     TableSchema("tensor_patterns", "a pattern of tensors whose layout a model's requests or batches change", (
         _MODEL,

@@ -565,8 +565,8 @@ BETWEEN_STEPS: Final = TableSchema(
     "between_steps",
     "a core of a host, in the time between its steps",
     (
-        Text("host", "host, as the capture's file is named", lambda rows: [rows.host] * len(rows.core_id)),
-        Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices"),
+        Text("host", "host, named after its capture file", lambda rows: [rows.host] * len(rows.core_id)),
+        Count("core_id", "core id on its host; on a host without TPUs 1, for all of its devices"),
         Count("gap_count", "number of gaps between steps, in which no core of the host is in a step"),
         Picoseconds("time_ps", "time in these gaps"),
         Picoseconds("longest_ps", "longest gap"),

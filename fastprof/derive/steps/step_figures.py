@@ -494,9 +494,9 @@ class StepsOnCores:
         return self.database.lost[self.step, self.core]
 
 
-HOST_COLUMN = Text("host", "host, as the capture's file is named",
+HOST_COLUMN = Text("host", "host, named after its capture file",
             lambda rows: encode_texts(rows.database.hosts, rows.database.cores.host_number[rows.core]))  # fmt: skip
-CORE_ID_COLUMN = Count("core_id", "id of the core on its host; on a host without TPUs 1, for all of its devices",
+CORE_ID_COLUMN = Count("core_id", "core id on its host; on a host without TPUs 1, for all of its devices",
                 lambda rows: rows.database.cores.local_id[rows.core])  # fmt: skip
 
 
@@ -514,12 +514,10 @@ CORE_COLUMNS = (
     Text("core_name", "core as host:ordinal; only the host if the capture does not describe its cores",
          lambda rows: encode_texts(_name_cores(rows.database), rows.core)),
     CORE_ID_COLUMN,
-    Text("device", "device, as in the other tables: plane of the core, or CPU for the threads of a host; null: all "
-         "GPUs of the host together", lambda rows: encode_texts(rows.database.cores.device, rows.core)),
+    Text("device", "device, as in the other tables: plane of the core, or CPU for host threads; null: all GPUs of the "
+         "host together", lambda rows: encode_texts(rows.database.cores.device, rows.core)),
 )  # fmt: skip
-STEP_COLUMN = Count(
-    "step", "number of the step, as in the analysis steps", lambda rows: rows.database.number[rows.step]
-)
+STEP_COLUMN = Count("step", "step number, as in the steps analysis", lambda rows: rows.database.number[rows.step])
 SPAN_COLUMNS = (
     Flag("sparse_core", "the core is a SparseCore", lambda rows: rows.database.cores.sparse[rows.core]),
     Flag("complete", "false if the step does not count for averages: it may be cut off (the first and the last of more "

@@ -119,10 +119,10 @@ CERTAINTY: Final = {
 """Certainty of steps by their source."""
 CERTAINTIES: Final = ("possible", "likely", "certain")
 STEPS_FROM: Final[dict[str, Any]] = {
-    "help": "source of steps: program or framework markers, as in XProf (markers), data loader calls (loader), "
-    "executions of a compiled program (modules), repeated annotations (annotations) or launch patterns "
-    "(launches); auto: the first of these that the capture has, with the work that it launched. Any other text "
-    "names markers or an annotation, without their numbers",
+    "help": "step source: program or framework markers, as in XProf (markers), data loader calls (loader), compiled "
+    "program executions (modules), repeated annotations (annotations) or launch patterns (launches); auto: the first "
+    "of these in the capture, with markers extended to the work that they launched. Any other value is the name of "
+    "markers or of an annotation, without the number",
     "choices": (AUTO, MARKERS, LOADER, MODULES, ANNOTATIONS, LAUNCHES),
     "or_name": True,
     "metavar": "SOURCE",

@@ -178,7 +178,7 @@ _EXACT: Final = (
 
 
 _PLACE: Final = (
-    Count("row", "number of the row, in the order of the view; 0: the root", lambda rows: range(len(rows.shown.row))),
+    Count("row", "row number, in the order of the view; 0: the root", lambda rows: range(len(rows.shown.row))),
     Count("parent", "row that this one is below; null: the root", lambda rows: rows.parent),
     Count("depth", "rows above", lambda rows: rows.shown.forest.depth),
     String("name", "name of the row; ops and lines of code are only unique below their parent",
@@ -204,8 +204,8 @@ NODES: Final = TableSchema("tfprof_view", "a node, or a scope of names, of a vie
         "input_shapes", "shapes of the outputs that it takes, by number of the input, empty: unknown; null: a scope",
         lambda rows: rows.of_node(rows.recorded.input_shapes)),
     *_EXACT,
-    String("bound_by", "resource that the op used closest to its peak: Compute, HBM, or a memory of the TPU and a "
-           "direction; null: a scope, its work or the peaks of the device are unknown, or a profile of tfprof",
+    String("bound_by", "resource that the op used closest to its peak: Compute, HBM, or a TPU memory and a direction; "
+           "null: a scope, its work or the peaks of the device are unknown, or a profile of tfprof",
            lambda rows: rows.of_capture("bound_by")),
     String("source", "file:line of the code of the op; null: a scope, not recorded, or a profile of tfprof, whose "
            "view code has it", lambda rows: rows.of_capture("sources")),
@@ -278,7 +278,7 @@ def _make_member_ps(name: str, place: int) -> Column:
 
 MEMBERS: Final = TableSchema("tfprof_view_nodes", "an accounted node of a row of a view", (
     Count("row", "row of the view", lambda members: members.row),
-    String("name", "name of the node", lambda members: members.recorded.names.take(pa.array(members.node))),
+    String("name", "node name", lambda members: members.recorded.names.take(pa.array(members.node))),
     *(_make_member(name) for name in FIGURES[:10]),
     *(_make_member_ps(name, place) for place, name in enumerate(EXACT_TIMES)),
     Bytes("accessed_bytes", "bytes that runs read and wrote; null: unknown, as in profiles of tfprof",

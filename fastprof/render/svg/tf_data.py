@@ -256,7 +256,7 @@ def _draw_changes(drawing: SvgDrawing, table: pa.Table, cores: int | None, y: fl
     if not changes:
         return y
     on = "with a core for each thread" if cores is None else f"on {cores:,} core{'s' * (cores != 1)}"
-    drawing.text(LEFT, y + 18, f"Time of a batch now, and after a change {on}", "strong")
+    drawing.text(LEFT, y + 18, f"Batch time now, and after a change {on}", "strong")
     y += 32
     now = max(changes[0]["now_ps"], 1)
     bars = [

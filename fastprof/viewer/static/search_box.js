@@ -23,7 +23,7 @@ export class SearchBox {
       "aria-describedby": "search-help", placeholder: "Pages, findings, ops …" });
     this.element = h("div.search-box", { role: "search" }, h("label", { for: "search-everything" }, "Search"), this.box,
       h("span.unseen", { id: "search-help" },
-        "Finds pages, findings, ops and kernels; arrow keys choose, Escape clears"), this.count, this.list);
+        "Find pages, findings, ops and kernels; arrow keys choose, Escape clears"), this.count, this.list);
     const draw = paused(() => this.draw(), PAUSE_MS);
     on(this.box, { input: draw, focus: () => this.gather() });
     on(this.element, { keydown: (event) => this.move(event) });

@@ -205,7 +205,7 @@ export class Shell {
   /** A box that finds runs by name: the list has the newest only. */
   finder(count, matches) {
     const placeholder = `of ${count.toLocaleString("en-US")} runs`;
-    const title = matches ? `${matches.count.toLocaleString("en-US")} runs match` : "A part of the name of a run";
+    const title = matches ? `${matches.count.toLocaleString("en-US")} runs match` : "Part of a run name";
     return field({ label: "Find a run", value: matches?.q ?? "", placeholder, title,
       onchange: (q) => this.go.find(q.trim()) });
   }

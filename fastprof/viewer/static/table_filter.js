@@ -59,7 +59,7 @@ export class FilterBar {
       ? h("select.filter", shared, h("option", { value: "" }, `${title}: all`), [...texts].sort().map(option))
       : h("input.filter", { ...shared, type: "search", placeholder: number ? `${title} > …` : title,
         title: number
-          ? `${title}: a number, or one after <, <=, > or >=, with a unit where it has one`
+          ? `${title}: a number, with its unit if it has one, optionally after <, <=, > or >=`
           : `${title}: rows that contain this`, oninput: () => this.changed() });
     this.boxes.set(name, box);
     this.own.append(box);

@@ -175,7 +175,7 @@ function meetings(body, report, context) {
   const { meetings: data, stragglers } = report.tables;
   if (!data.length) return;
   const part = section(body, "Who is late", {
-    note: "The events of one collective on several devices belong together. The wait of a device is the excess of its "
+    note: "The events of one collective on several devices belong together. A device's wait is the excess of its "
       + "event over the shortest event.",
   });
   if (stragglers.length > 1 && stragglers.length <= MOST_BARS) {

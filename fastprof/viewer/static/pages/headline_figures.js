@@ -45,7 +45,7 @@ function input(report, diagnosis) {
 /** The time in which devices communicate and do not compute; null if they do not communicate. */
 function exposed(gaps) {
   if (!gaps?.value("communication_ps")) return null;
-  const definition = "exposed communication time of devices / time of all devices";
+  const definition = "exposed communication time / device time, both summed over all devices";
   return { name: "exposed_communication", label: "Exposed communication", unit: "share", definition,
     value: gaps.value("communication_ps") / gaps.value("window_ps"), note: "of device time" };
 }

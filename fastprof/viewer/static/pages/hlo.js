@@ -133,7 +133,7 @@ class HloPage {
     if (this.shown.instruction !== instruction || this.shown.width !== width) return;
     this.graphBody.replaceChildren();
     const part = section(this.graphBody, `Around ${found.instruction}`, {
-      note: `In ${found.computation}: operands above, users below. A click goes to an instruction${
+      note: `In ${found.computation}: operands above, users below. Click an instruction to go to it${
         found.more ? `; ${number(found.more)} more are farther away` : ""
       }.`,
       actions: [slider({ label: "Uses away", min: 1, max: WIDEST, value: width, onchange: (to) => this.widen(to) })],

@@ -24,7 +24,7 @@ export class HloLines {
     Object.assign(this, { more, onname, marked: null, pages: new Map(), fetching: new Set() });
     this.put(page);
     const space = h("div.hlo-space");
-    const box = h("div.hlo-text", { tabindex: "0", role: "document", "aria-label": "Text of the program",
+    const box = h("div.hlo-text", { tabindex: "0", role: "document", "aria-label": "Program text",
       onclick: (event) => this.click(event) }, space);
     this.status = h("div.faint", `${number(page.lines)} lines`);
     element.append(this.status, box);

@@ -90,7 +90,7 @@ function groupPanel({ tables: { replica_groups: data } }) {
       value: data.value(row, "self_ps"), title: `${text(data.value(row, "group_size"))} devices a group` })
     );
     box.body.replaceChildren();
-    pie(box.body, groups, { label: `Time of ${category} by replica groups` });
+    pie(box.body, groups, { label: `${category} time by replica groups` });
   };
   const options = [...categories.keys()];
   if (options.length > 1) box.body.before(picker({ label: "Category", options, onchange: choose }));

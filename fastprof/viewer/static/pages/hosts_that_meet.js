@@ -20,7 +20,7 @@ export function hostsThatMeet(body, report, context) {
   if (!clocks.length) return;
   if (blame.length) worstHosts(body, report, context);
   hostMap(body, report, context);
-  tableSection(context, body, "clocks", clocks, { title: "Clocks of hosts" });
+  tableSection(context, body, "clocks", clocks, { title: "Host clocks" });
 }
 
 /** What devices send each other, the slowest first; nothing if no capture records between which devices. */
@@ -51,7 +51,7 @@ export async function worstHostsOf(body, context) {
 function worstHosts(body, report, context) {
   const { blame } = report.tables;
   const part = section(body, "Who delays the others", {
-    note: "The critical path continues at each collective with the host that arrived last. The excess of a host is its "
+    note: "The critical path continues at each collective with the host that arrived last. A host's excess is its "
       + "work on the path beyond the median of the others.",
   });
   const { straggler_host: straggler } = report.scalars;
@@ -75,7 +75,7 @@ function hostMap(body, report, context) {
   if (steps.length < 2 || data.length > MOST_CELLS) return;
   const metric = choice(context, "of", METRICS.map(([name]) => name));
   const part = section(body, "All steps on all hosts", {
-    note: "A row is a host, a column a step.",
+    note: "One row per host, one column per step.",
     actions: [
       picker({ label: "Colour by", options: METRICS, value: metric, onchange: (to) => context.push({ of: to }) }),
     ],

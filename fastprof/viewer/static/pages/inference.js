@@ -95,7 +95,7 @@ class ModelPage {
     if (!data.length) return;
     const part = section(this.body, "Batches");
     this.batching(part);
-    const [over, sizes] = [panel("Time of batches"), panel("By size")];
+    const [over, sizes] = [panel("Batch time"), panel("By size")];
     columns(part, over, sizes);
     this.dots(over.body, data, "duration_ps", "Batch");
     this.sizes(sizes.body);
@@ -109,8 +109,8 @@ class ModelPage {
       const words = [
         [row.num_batch_threads, "batching threads"],
         [row.batch_timeout_us, "µs timeout"],
-        [row.max_batch_size, "at most in a batch"],
-        [row.max_enqueued_batches, "batches enqueued at most"],
+        [row.max_batch_size, "maximum in a batch"],
+        [row.max_enqueued_batches, "maximum number of enqueued batches"],
         [row.allowed_batch_sizes, "allowed sizes"],
       ].filter(([value]) => value !== null);
       part.append(

@@ -26,7 +26,7 @@ function device(body, report, context) {
   const [time, shares, waits] = [
     panel("Step time by category"),
     panel("Mean step time by category"),
-    panel("Waiting for input, in percent of step time", "Over the cores of each step."),
+    panel("Input wait, in percent of step time", "Over the cores of each step."),
   ];
   columns(part, time, shares).classList.add("columns-steps");
   stepTime(time.body, breakdown);
@@ -40,7 +40,7 @@ function device(body, report, context) {
 
 function host(body, report, context) {
   const { input_time: causes, input_ops: ops } = report.tables;
-  const part = section(body, "Host side: time for input");
+  const part = section(body, "Host side: input time");
   if (!ops.length && !causes.sum("time_ps")) {
     sentence(part, "The capture has no host input ops.");
     return;
@@ -52,7 +52,7 @@ function host(body, report, context) {
   columns(part, chart, advice);
   const values = causes.column("time_ps");
   bars(chart.body, { names: causes.column("kind"), values, unit: "ps", colours: CAUSES, height: 240,
-    label: "Time for input by kind" });
+    label: "Input time by kind" });
   const worst = causes.rows().filter((row) => row.time_ps > 0).sort((one, other) => other.time_ps - one.time_ps);
   advice.body.append(
     h("ul", ...worst.map((row) => h("li", h("b", row.kind), ` (${text(row.share, "share")}): ${row.advice}`))),

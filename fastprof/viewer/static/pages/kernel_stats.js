@@ -26,8 +26,7 @@ function draw(body, report, context) {
     return;
   }
   rings(body, kernels, ops);
-  const note = "One row has all kernels with the same name, op and launch size; times are summed over devices and "
-    + "streams.";
+  const note = "One row per kernel name, op and launch size; times are summed over devices and streams.";
   const part = section(body, "Kernels", { note });
   reportTable(context, part, "kernels", kernels, { columns: shown(kernels, context), bar: "total_share",
     filters: ["name", "op_name"], rows: 20 });

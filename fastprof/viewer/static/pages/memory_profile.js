@@ -145,7 +145,7 @@ function breakdown(body, of, context) {
     ...ALIVE });
   if (!groups.length && !active.length) return;
   const part = section(body, "Live allocations at the peak", {
-    note: "Rows add up to the memory in use. Wasted is the part of chunks beyond the requested sizes.",
+    note: "Rows add up to the memory in use. Wasted: chunk bytes beyond the requested sizes.",
   });
   const rows = groups.rows().filter((row) => row.total_bytes > 0).slice(0, MOST_BARS);
   if (rows.length > 1) {
@@ -179,14 +179,14 @@ function steps(body, of, context) {
 const MORE = {
   growth: "An op that holds more at the end of each step may be a leak.",
   request: null,
-  fragmentation: "How much of the free memory is in chunks too small for the largest request that follows.",
+  fragmentation: "Share of free memory in chunks too small for the largest later request.",
   ops: null,
 };
 
 /** The table of all allocations, which may be millions: some of them, on request. */
 function allocations(body, report, context) {
   if (!report.tables.timeline.of) return;
-  const box = section(body, "Every allocation", { note: "Each allocation until its free, with its fate." });
+  const box = section(body, "Every allocation", { note: "Each allocation, with its lifetime and fate." });
   const load = button("Show", async () => {
     load.disabled = true;
     const data = await tablePart(context, "allocations", { rows: MOST_ALLOCATIONS });

@@ -44,9 +44,9 @@ export class MemoryTimeline {
   stretchNote() {
     if (!this.isStretched) return "";
     const all = this.stretches.count.reduce((sum, one) => sum + one, 0);
-    return `${number(this.stretches.time.length)} stretches of ${
+    return `${number(this.stretches.time.length)} intervals of ${
       number(all)
-    } allocations and frees, each with the most in use in it; closer up each one is drawn.`;
+    } allocations and frees, each drawn at its maximum; zoom in for all.`;
   }
 
   spec() {

@@ -29,7 +29,7 @@ const GROUPS = [
 const ORDERS = [["time", "Time"], ["lost", "Lost time"]];
 const TREES = [
   ["tree", "Programs and ops", "Ops by program, category or name scope"],
-  ["scopes", "Scopes of the model", "By the scope names of the model"],
+  ["scopes", "Model scopes", "By the model's scope names"],
   ["layers", "Layers", "Scopes that differ only in a number, merged"],
 ];
 
@@ -55,8 +55,7 @@ class OpProfile {
     this.details = detailsPanel("Choose a row to see its details.");
     this.holder = h("div.tree-holder");
     const part = section(body, "Device time by op", {
-      note:
-        "Self times of all devices together. Lost time is the time of an op beyond its roofline. Choose a row to see "
+      note: "Self times of all devices together. Lost time is an op's time beyond its roofline. Choose a row to see "
         + "its memory traffic.",
     });
     part.append(this.controls());
@@ -64,7 +63,7 @@ class OpProfile {
     this.beside = h("div.with-details.tree-only", this.holder, this.details);
     part.append(this.beside);
     this.flameBody = section(body, "As a flame graph", {
-      note: "The width of a box is its time; a click zooms to it. The line in a box marks its time at the device peak.",
+      note: "The width of a box is its time; click to zoom in. The line in a box marks its time at the device peak.",
     });
   }
 

@@ -26,7 +26,7 @@ const SIDES = [
   ["Device", "Most expensive ops on devices", "Self time, summed over devices."],
   ["Host", "Most expensive ops on hosts", "Self time, summed over threads."],
 ];
-const OF_RULES = "They judge step time by fixed thresholds. Where they differ from the findings, the findings rest on "
+const OF_RULES = "Fixed thresholds on step time. Where the verdicts differ from the findings, the findings use "
   + "more of the capture.";
 const OP_COLUMNS = ["rank", "name", "type", "occurrences", "self_ps", "self_share", "cumulative_share", "flops_per_s"];
 
@@ -112,7 +112,7 @@ function topOps(body, report, context) {
 function latency(body, report) {
   const data = report.tables.latency;
   if (!data.length) return;
-  const box = panel("Latency of requests by percentile");
+  const box = panel("Request latency by percentile");
   section(body, "Inference").append(box);
   const parts = [
     ["Host", "host_ps", "#4c78c8"],
@@ -121,7 +121,7 @@ function latency(body, report) {
   ];
   const series = parts.map(([name, column, colour]) => ({ name, colour, values: data.column(column) }));
   stacked(box.body, { x: data.column("percentile"), xTitle: "Percentile", series, unit: "ps",
-    label: "Latency of requests by percentile" });
+    label: "Request latency by percentile" });
 }
 
 function environment(body, report) {

@@ -51,7 +51,7 @@ class PodViewer {
     this.drawStep();
     if (this.steps.length > 1) {
       this.gridBody = section(this.body, "All steps on all cores", {
-        note: "A row is a core, a column a step. Click to open the step.",
+        note: "One row per core, one column per step. Click to open the step.",
       });
       this.drawGrid();
     }
@@ -148,7 +148,7 @@ class PodViewer {
     stacked(box, { x: rows.map((row) => data.value(row, "core_name")),
       series: this.parts.map(([name, title]) => ({ name: title, values: rows.map((row) => data.value(row, name)),
         colour: CATEGORY[name.slice(0, -3)] })
-      ), unit: "ps", label: "Step time of each core by category", height: 330,
+      ), unit: "ps", label: "Step time by core and category", height: 330,
       onclick: (place) => this.describe(data.value(rows[place], "core_name")) });
   }
 

@@ -32,7 +32,7 @@ function draw(body, report, context) {
 
 function flames(body, stacks, context) {
   const part = section(body, "As a flame graph", {
-    note: "The width of a box is its time; a click zooms to it. Equal stacks are merged over steps. Threads that only "
+    note: "The width of a box is its time; click to zoom in. Equal stacks are merged over steps. Threads that only "
       + "wait and run no steps have no width.",
   });
   const holder = h("div");

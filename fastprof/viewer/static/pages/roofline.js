@@ -58,7 +58,7 @@ class Roofline {
     part.append(
       h("div.parameters", tabs({ label: "What", options: SCOPES, value: this.scope, onchange: (of) =>
         this.choose({ scope: of }, { of: of === "ops" ? null : of }) }), this.memories.length > 1
-        ? picker({ label: "Operations by byte of", options: this.memories, value: this.memory, onchange: (memory) =>
+        ? picker({ label: "Operations per byte of", options: this.memories, value: this.memory, onchange: (memory) =>
           this.choose({ memory }, { memory: memory === "hbm" ? null : memory }) })
         : null, hasFeeds
         ? toggle({ label: "Infeed and outfeed", value: this.feeds, onchange: (feeds) =>
@@ -139,7 +139,7 @@ function totalName(data, row) {
 function peaks(body, report) {
   const data = report.tables.device;
   if (!data.length) return;
-  const part = section(body, "Peaks of the device", { note: "Peaks per core, or per device without cores." });
+  const part = section(body, "Device peaks", { note: "Peaks per core, or per device without cores." });
   const units = data.column("unit");
   table(part, data, { columns: [
     "resource",

@@ -63,7 +63,7 @@ function durations(body, steps, cores, numbers) {
 /** How long each step took on each core, as colours: a slow host is a stripe. */
 function everyCore(body, steps, cores, numbers, context) {
   const data = steps.where((row) => steps.value(row, "step") !== null);
-  const part = section(body, "All steps on all cores", { note: "A row is a core, a column a step." });
+  const part = section(body, "All steps on all cores", { note: "One row per core, one column per step." });
   const map = new CoreMap(part, data, {
     steps: numbers,
     metric: "period_ps",

@@ -211,7 +211,7 @@ class Pipelines {
 
   drawCalls() {
     const data = this.calls;
-    const part_ = section(this.body, "Calls", { note: "In the order of time. Click to show the graph of that call." });
+    const part_ = section(this.body, "Calls", { note: "In time order. Click to show the graph of that call." });
     const order = data.select().sort((one, other) => data.value(one, "start_ps") - data.value(other, "start_ps"));
     const drawn = order.length > MOST_CALLS ? slowest(order, data, MOST_CALLS) : order;
     if (drawn.length < order.length) {
@@ -229,7 +229,7 @@ class Pipelines {
       unit: "ps",
       xUnit: "ps",
       xTitle: "Time from the start of the host's capture",
-      label: "Durations of calls",
+      label: "Call durations",
       height: 230,
       onclick: (place) => this.jump(drawn[place]),
     });
@@ -267,7 +267,7 @@ class Pipelines {
       values: rows.map((row) => row.then_ps),
       titles: rows.map((row) => `${row.name} ${row.change} (${row.assumption})`),
       unit: "ps",
-      label: "Time of a batch after a change",
+      label: "Batch time after a change",
     });
     reportTable(this.context, part_, "what_if", data, { rows: 6 });
   }

@@ -21,9 +21,9 @@ const VIEWS = [
   ["op", "Op", "Nodes by op"],
   ["code", "Code", "Python lines that created the nodes"],
   [STACKS, "Stacks", "Python lines as stacks, as in pprof"],
-  [ADVICE, "Advice", "Report of tfprof's advisor"],
+  [ADVICE, "Advice", "tfprof advisor report"],
 ];
-const TEXTS = { devices: "Devices", types: "Types", input_shapes: "Shapes of inputs", bound_by: "Bound by",
+const TEXTS = { devices: "Devices", types: "Types", input_shapes: "Input shapes", bound_by: "Bound by",
   source: "Source" };
 /** What the address says of the rows of one view, and what goes with the view. */
 const OF_ROWS = ["open", "flip", "row", "sort"];
@@ -116,7 +116,7 @@ class TfprofPage {
   rowControls() {
     const { params } = this.context;
     const filter = field({ label: "Filter", value: params.get("filter") ?? "", placeholder: "part of a name", size: 16,
-      title: "Only rows whose names contain this text, and the rows above them",
+      title: "Only rows whose names contain this text, and their parents",
       onchange: (to) => this.push({ filter: to.trim(), open: null, flip: null, row: null }) });
     const find = field({ label: "Find", value: params.get("find") ?? "", placeholder: "part of a name", size: 16,
       title: "Jump between rows whose names contain this text, including folded rows",
@@ -205,7 +205,7 @@ class TfprofPage {
     const all = `${number(rows - 1)} rows`;
     const hits = matches === null ? "" : `${number(matches)} match, `;
     this.count.textContent = `${hits}${number(lines - 1)} shown of ${all}`;
-    if (rows < 2) sentence(this.said, "The options hide every row.");
+    if (rows < 2) sentence(this.said, "The options hide all rows.");
     else if (matches === 0) sentence(this.said, "No name contains the filter text.");
   }
 
@@ -213,8 +213,8 @@ class TfprofPage {
   columns(data) {
     const select = this.options.list("select");
     const ofOps = this.view === "op";
-    const found = [{ title: "Name", name: "name", about: "A click on the arrow opens the rows below",
-      cell: (row, table) => this.nameCell(row, table) }];
+    const found = [{ title: "Name", name: "name", about: "Click the arrow to open the rows below", cell: (row, table) =>
+      this.nameCell(row, table) }];
     for (const [figure, words] of Object.entries(FIGURES)) {
       const sum = data.has(`total_${figure}`) ? `total_${figure}` : null;
       const isPart = !select.includes(figure) && figure.endsWith("_micros"); // of the time, which is selected

@@ -48,7 +48,7 @@ function longName({ name, letters }, whole) {
   if (letters <= LONG) return null;
   const rest = letters - name.length;
   return h("div", code("Name", name),
-    rest > 0 ? copyButton(whole, { label: `Copy all ${number(letters)} letters`, kind: "button small" }) : null);
+    rest > 0 ? copyButton(whole, { label: `Copy all ${number(letters)} characters`, kind: "button small" }) : null);
 }
 
 /** The nodes of a row that has several. */

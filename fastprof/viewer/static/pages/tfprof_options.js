@@ -9,7 +9,7 @@ export const FIGURES = { micros: "Time", accelerator_micros: "Accelerator time",
   params: "Parameters", float_ops: "Float operations", accessed_bytes: "Bytes accessed", run_count: "Runs",
   definition_count: "Nodes" };
 const ATTRIBUTES = { ...FIGURES, device: "Devices", op_types: "Types", occurrence: "Runs and nodes",
-  input_shapes: "Shapes of inputs", name: "Name" };
+  input_shapes: "Input shapes", name: "Name" };
 const GROUPS = [
   ["Depth and amounts", (name) => name === "max_depth" || name.startsWith("min_")],
   [
@@ -115,7 +115,7 @@ function stepControl(options, onchange) {
   const value = options.value("step");
   if (about.capture)
     return field({ label: "Step", value: value === ALL ? "" : value, placeholder: "all", size: 6,
-      title: "A step number, as on the page of steps", onchange: (to) => onchange(to.trim() || ALL) });
+      title: "A step number, as on the Steps page", onchange: (to) => onchange(to.trim() || ALL) });
   const steps = [[ALL, "average"], ...about.steps.slice(0, MOST_STEPS)];
   if (!steps.some((one) => one === value || one[0] === value)) steps.push(value);
   return picker({ label: "Step", options: steps, value, onchange,

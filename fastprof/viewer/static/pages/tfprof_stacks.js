@@ -18,7 +18,7 @@ export function drawStacks(body, { figure, unit, total, left_out: left, boxes, l
   }
   const more = left ? ` ${number(left)} smaller rows are omitted.` : "";
   const part = section(body, `${words(figure)} by stacks`, {
-    note: `The width of a box is its share of ${text(all, unit)}; a click zooms to it.${more}`,
+    note: `The width of a box is its share of ${text(all, unit)}; click to zoom in.${more}`,
   });
   const holder = h("div");
   part.append(holder);

@@ -16,7 +16,7 @@ const RUN_WIDTH = 240;
 const CHARTS = [
   ["Step time", "ps", [["step_time_p50_ps", "Median"], ["step_time_max_ps", "Longest"]]],
   ["Input", "share", [["input_share", "Share of step time"]]],
-  ["Device time without compute", "share", [["not_computing_share", "Idle, or communication, or input"]]],
+  ["Non-compute device time", "share", [["not_computing_share", "Idle, or communication, or input"]]],
   ["First finding", "share", [["finding_share", "Its share of the run"]]],
   ["Memory", "bytes", [["memory_peak_bytes", "Peak"]]],
 ];

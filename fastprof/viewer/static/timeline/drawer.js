@@ -22,8 +22,8 @@ export class Drawer {
     const close = h("button.tl-button.tl-drawer-close", { title: "Close the panel", "aria-label": "Close the panel",
       onclick: () => this.close() }, "✕");
     bar.append(h("span.tl-spring"), close);
-    const grip = h("div.tl-grip", { role: "separator", "aria-orientation": "horizontal",
-      "aria-label": "Height of the panel", tabindex: "0" });
+    const grip = h("div.tl-grip", { role: "separator", "aria-orientation": "horizontal", "aria-label": "Panel height",
+      tabindex: "0" });
     this.body = h("div.tl-drawer-body", Object.values(tabs).map((tab) => tab.node));
     this.root = h("section.tl-drawer", { "aria-label": "Details", hidden: true }, grip, bar, this.body);
     this.makeSizable(grip);

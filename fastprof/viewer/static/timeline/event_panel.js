@@ -15,14 +15,14 @@ const TIMES = /(_ps|_ns)$/;
 /** What a time is of: an event of a device may have two. */
 const MEANINGS = {
   Duration:
-    "As in the timeline. If the event has the stat device_duration_ps, op stats adds that up: it is by the device's own clock",
-  "Self time": "Duration without the time of the events that it holds",
+    "As in the timeline. Op stats adds up the stat device_duration_ps, by the device's own clock, if the event has it",
+  "Self time": "Duration minus the time of the events inside it",
 };
 const NAMES = { Name: "name", "Metadata name": "metadata_name" };
 const CLOCKS = {
-  device_duration_ps: "By the device's own clock: op stats adds these up. Duration is what the timeline shows",
-  device_offset_ps: "By the device's own clock, where Start is what the timeline shows",
-  min_duration_ps: "The shortest of the occurrences that this event stands for",
+  device_duration_ps: "By the device's own clock; op stats adds these up. The timeline shows Duration",
+  device_offset_ps: "By the device's own clock; the timeline shows Start",
+  min_duration_ps: "Shortest of the occurrences that this event aggregates",
 };
 
 export class EventPanel {
@@ -39,7 +39,7 @@ export class EventPanel {
     this.stamp = null;
     this.details = null;
     clear(this.node).append(
-      hint("Click an event to see its details here. Drag over the tracks to sum up a range of time."),
+      hint("Click an event to see its details here. Drag over the tracks to sum up a time range."),
     );
   }
 
@@ -66,11 +66,11 @@ export class EventPanel {
   }
 
   zoomButton() {
-    return panelButton("Zoom to it", "Show it as wide as the window (f)", this.zoom);
+    return panelButton("Zoom to it", "Zoom to the event (f)", this.zoom);
   }
 
   async showMany(event, stamp) {
-    const facts = `${plural(event.count, "event")} too short to be drawn alone, within ${short(event.duration)}`;
+    const facts = `${plural(event.count, "event")} too short to draw individually, within ${short(event.duration)}`;
     const rows = h("div");
     clear(this.node).append(
       panelHead(`${event.text ?? "Events"} and others`, facts, this.timeButton(event), this.zoomButton()),
@@ -184,8 +184,8 @@ export class EventPanel {
     const link = (text, title, page, params) =>
       buttons.push(panelButton(text, title, () => this.open(page, { ...given(params), host: details.host })));
     if (op?.hlo)
-      link("HLO", op.hlo.instruction ? "The text of this op in its program" : "The text of the program", "hlo", op.hlo);
-    if (op?.op_stats) link("In op stats", "The rows of op stats that it counts in", "op_stats", op.op_stats);
+      link("HLO", op.hlo.instruction ? "The op's HLO text in its program" : "The program's HLO text", "hlo", op.hlo);
+    if (op?.op_stats) link("In op stats", "The op stats rows that include this event", "op_stats", op.op_stats);
     return buttons;
   }
 
@@ -202,7 +202,7 @@ export class EventPanel {
       const flows = (details.flows ?? []).filter((flow) => flow.direction === direction);
       if (flows.length) parts.push(this.refs(title, flows.map((flow) => ({ ...flow.other, kind: flow.kind }))));
     }
-    if (!parts.length) parts.push(hint("Nothing encloses it, it encloses nothing, and no flow is known."));
+    if (!parts.length) parts.push(hint("No enclosing or enclosed events, and no flows."));
     return h("div", parts);
   }
 

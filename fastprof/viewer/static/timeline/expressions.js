@@ -8,10 +8,12 @@ const FOREIGN = /\\(?:[1-9ceghijklmoquyFGHIJKLMNORTUVXYZ])/;
 /** What is wrong with an expression, a sentence; "" where nothing is seen to be. */
 export function faultOf(expression) {
   const bare = expression.replace(/\\\\/g, "__"); // a backslash that stands for itself escapes nothing
-  if (AROUND.test(bare.replace(/\\\(/g, "__"))) return "Expressions cannot look ahead or behind.";
+  if (AROUND.test(bare.replace(/\\\(/g, "__"))) return "Lookahead and lookbehind are not supported in expressions.";
   const [foreign] = FOREIGN.exec(bare.replace(/\\Q[\s\S]*?(\\E|$)/g, "")) ?? [];
   if (foreign)
-    return /\d/.test(foreign) ? "Expressions cannot refer back to groups." : `${foreign} is not part of an expression.`;
+    return /\d/.test(foreign)
+      ? "Backreferences are not supported in expressions."
+      : `${foreign} is not part of an expression.`;
   try {
     RegExp(asBrowsersKnow(expression));
     return "";

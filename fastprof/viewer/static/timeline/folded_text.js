@@ -32,7 +32,7 @@ export function shortened(text) {
 
 function toggle(shown, all, short) {
   let open = false;
-  const label = () => (open ? "Show less" : `Show all (${counted(all.letters)} letters)`);
+  const label = () => (open ? "Show less" : `Show all (${counted(all.letters)} characters)`);
   const button = h("button.tl-fold", { "aria-expanded": "false", onclick: async () => {
     try {
       shown.textContent = visibleLines(open ? short : cut(await all.get()), MOST_SHOWN + 100);
@@ -49,5 +49,7 @@ function toggle(shown, all, short) {
 
 function cut(text) {
   const rest = text.length - MOST_SHOWN;
-  return rest > 0 ? `${text.slice(0, MOST_SHOWN - 1)}… (${counted(rest)} more letters: copy it)` : text;
+  return rest > 0
+    ? `${text.slice(0, MOST_SHOWN - 1)}… (${counted(rest)} more characters; copy for the full text)`
+    : text;
 }

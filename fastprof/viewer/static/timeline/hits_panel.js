@@ -29,8 +29,8 @@ export class HitsPanel {
     this.head = h("div");
     this.titles = h("div.tl-hits-titles", { role: "row" });
     this.space = h("div.tl-hits-space", { role: "rowgroup" });
-    this.box = h("div.tl-hits-box", { role: "grid", tabindex: "0", "aria-label": "All hits of the search" },
-      this.titles, this.space);
+    this.box = h("div.tl-hits-box", { role: "grid", tabindex: "0", "aria-label": "All search hits" }, this.titles,
+      this.space);
     this.node.append(this.head, this.box);
     this.scroller = new RowScroller(this.box, this.space, { height: ROW, head: HEAD, make: () => this.make(),
       fill: (element, row) => this.fill(element, row) });
@@ -49,9 +49,7 @@ export class HitsPanel {
     this.drawHead(answer ? `${plural(this.shown, "hit")} of “${visible(query.q, 80)}”` : "");
     this.box.hidden = !this.shown;
     if (!this.shown) {
-      this.head.append(
-        hint(answer ? "No event has such a name." : "Find events by name ( / ) to list all of them here."),
-      );
+      this.head.append(hint(answer ? "No event name matches." : "Find events by name ( / ) to list the hits here."));
       return;
     }
     if (this.node.offsetParent) this.opened();
@@ -176,7 +174,7 @@ export class HitsPanel {
   take({ events, listed }) {
     if (listed < events)
       this.drawHead(`${plural(events, "hit")} of “${visible(this.search.query.q, 80)}”`,
-        `the first ${counted(listed)} are listed: a longer name finds fewer`);
+        `the first ${counted(listed)} are listed; a longer name has fewer hits`);
     if (listed !== this.shown) this.scroller.show(this.shown = listed);
     else this.scroller.draw();
   }

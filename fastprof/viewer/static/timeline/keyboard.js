@@ -1,4 +1,4 @@
-/** Keys of the timeline. Held keys move it smoothly; nothing is taken from fields, and nothing with Ctrl or Alt. */
+/** Timeline keys. Held keys move the timeline smoothly; nothing is taken from fields, and nothing with Ctrl or Alt. */
 
 import { on } from "../dom.js";
 

@@ -90,7 +90,7 @@ class TimelinePage {
     this.axes = h("div.tl-axes", timeline.map.canvas, timeline.axis.canvas);
     this.area = h("div.tl-area", timeline.tracks.canvas, timeline.over.canvas, this.scrollbar.root);
     this.divider = h("div.tl-divider", { role: "separator", "aria-orientation": "vertical",
-      "aria-label": "Width of the names" });
+      "aria-label": "Width of the track names" });
     this.box = h("div.tl-main", this.corner, this.axes, timeline.labels.root, this.area, this.divider,
       timeline.labels.menu.root, this.tip.root);
     this.shell = h("div.tl", tools, this.box, this.drawer.root, this.help.root);

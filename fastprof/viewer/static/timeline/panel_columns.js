@@ -26,7 +26,7 @@ export class PanelColumns {
 
   grip(root, place) {
     const grip = h("div.tl-column-grip", { role: "separator", "aria-orientation": "vertical", tabindex: "0",
-      "aria-label": "Width of the columns", title: "Drag to change the widths; double click: equal widths",
+      "aria-label": "Column widths", title: "Drag to change the widths; double click: equal widths",
       ondblclick: () => this.reset(root) });
     onDrag(grip, ({ clientX }) => ({ x: clientX, shares: [...this.shares], pixels: this.pixels(root) }),
       ({ clientX }, begun) => this.move(root, place, begun.shares, (clientX - begun.x) / begun.pixels));

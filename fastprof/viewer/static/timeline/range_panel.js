@@ -22,7 +22,7 @@ export class RangePanel {
     this.stamp = null;
     this.answer = null;
     clear(this.node).append(
-      hint("Drag over the tracks, or over the time axis for all of them, to sum up a range of time by name."),
+      hint("Drag over the tracks, or over the time axis for all of them, to sum up a time range by name."),
     );
   }
 
@@ -64,7 +64,7 @@ export class RangePanel {
       range.ids
         && panelButton("All tracks", "Sum up this time over all tracks", () =>
           this.selection.setRange({ ...range, ids: null })),
-      panelButton("Zoom to it", "Show the range as wide as the window (f)", this.zoom));
+      panelButton("Zoom to it", "Zoom to the range (f)", this.zoom));
   }
 
   /** The host whose times those of a range are: any where all have one clock, undefined where the hosts of it differ. */

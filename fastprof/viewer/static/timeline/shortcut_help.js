@@ -15,16 +15,16 @@ const GROUPS = [
   ["Select", [
     ["Click", "details of an event; a section's name opens and closes it"],
     ["Double click", "zoom to an event"],
-    ["Drag", "a range of time on the tracks under it, with sums by name"],
+    ["Drag", "a time range on these tracks, with sums by name"],
     ["Drag on the time axis", "a range over all tracks"],
     ["f", "zoom to the selection"],
-    [",  .", "the event before and after on the lane"],
-    ["p  c", "what encloses the event; the first it encloses"],
+    [",  .", "previous and next event on the lane"],
+    ["p  c", "the enclosing event; the first enclosed event"],
     ["Esc", "deselect the event or range; close the panel; clear the search"],
   ]],
   ["Tracks", [
-    ["P", "pin the track under the pointer, or of the event, on top; unpin it"],
-    ["H", "hide it, or the section"],
+    ["P", "pin or unpin the track under the pointer, or the selected event's track"],
+    ["H", "hide the track or section"],
     ["E", "hide tracks that are empty in the window, or show them"],
     ["Drag a name", "move a track, a section; onto pinned tracks: pin it"],
     ["Alt + ↑ ↓", "move the track whose name has the focus"],
@@ -47,8 +47,8 @@ export class ShortcutHelp {
       h("section", h("h3", title), h("dl", keys.map(([key, text]) => [h("dt", key), h("dd", text)])))
     );
     const close = h("button.tl-button", { onclick: () => this.root.close() }, "Close");
-    this.root = h("dialog.tl-help", { "aria-label": "Keys of the timeline" },
-      h("header.tl-panel-head", h("h2.tl-panel-title", "Keys of the timeline"), h("span.tl-spring"), close),
+    this.root = h("dialog.tl-help", { "aria-label": "Timeline keys" },
+      h("header.tl-panel-head", h("h2.tl-panel-title", "Timeline keys"), h("span.tl-spring"), close),
       h("div.tl-help-groups", groups));
     this.root.addEventListener("click", (event) => event.target === this.root && this.root.close());
   }

@@ -49,7 +49,7 @@ export function columnsOf(buffer) {
 export function decode(buffer) {
   if (buffer.byteLength < HEADER_BYTES) throw new Error("The server sent a tile without a header.");
   const [magic, version, rows, slices] = new Uint32Array(buffer, 0, 4);
-  if (magic !== MAGIC || version !== VERSION) throw new Error("The server sent a tile this page cannot read.");
+  if (magic !== MAGIC || version !== VERSION) throw new Error("The server sent a tile that this page cannot read.");
   if (bodyAt(rows) + SLICE_BYTES * slices > buffer.byteLength)
     throw new Error("The server sent a tile that is cut short.");
   const tile = columnsOf(buffer);
