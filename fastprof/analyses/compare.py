@@ -132,7 +132,7 @@ SCALARS = {
     "base_step_ps": ScalarSpec("ps", f"base run: {_MEAN}", "mean step, base"),
     "new_step_ps": ScalarSpec("ps", f"new run: {_MEAN}", "mean step, new"),
     "step_change_ps": ScalarSpec("ps", "new_step_ps - base_step_ps", "change of the mean step"),
-    "step_change_share": ScalarSpec("share", "step_change_ps / base_step_ps; of a history: of its mean",
+    "step_change_share": ScalarSpec("share", "new mean step / base mean step - 1; with earlier runs: / their mean - 1",
                                     "change of the mean step, relative"),
     "step_change_low_share": ScalarSpec("share", "lower end of the 95 % interval of step_change_share",
                                         "95 % interval, from"),
@@ -221,7 +221,7 @@ def _compute_values(
         "base_step_ps": few if first is None else first,
         "new_step_ps": few if second is None else second,
         "step_change_ps": second - first if first is not None and second is not None else few,
-        "step_change_share": (second - first) / first if first and second is not None else few,
+        "step_change_share": change.share if change else few,
         "unexplained_ps": changes[-1]["change_ps"] if changes else (None, "devices or steps are not recorded"),
     }
     for name, run in (("base", base), ("new", new)):
@@ -258,13 +258,15 @@ def _make_headline(
     if verdict == UNCHANGED:
         least = _format_share(change.smallest)
         return f"Mean step unchanged within noise: {times} ({interval}); smallest detectable change {least}."
-    share, largest = _format_share(abs(second - first) / first), "not in ops or causes"
+    largest = "not in ops or causes"
     for row in changes[:-1]:
-        if (row["change_ps"] > 0) == (second > first):
-            more = "more" if second > first else "less"
+        if (row["change_ps"] > 0) == (verdict == SLOWER):
+            more = "more" if verdict == SLOWER else "less"
             largest = f"{row['title']}, {format_time(abs(row['change_ps']))} {more} per step"
             break
-    return f"Mean step {share} {_SIGNS[verdict]}: {times} ({interval}). Largest change: {largest}."
+    share = _format_share(abs(change.share))
+    reference = f" than in {change.earlier_runs:,} earlier runs" if change.earlier_runs else ""
+    return f"Mean step {share} {_SIGNS[verdict]}{reference}: {times} ({interval}). Largest change: {largest}."
 
 
 def _format_share(share: float) -> str:

@@ -200,3 +200,12 @@ def test_formats_and_hosts_may_differ() -> None:
     rows = report.tables["changes"].to_pylist()
     assert sum(row["change_ps"] for row in rows) == report.scalars["step_change_ps"].value
     assert {"devices", "complete steps"} <= {row["what"] for row in report.tables["environment"].to_pylist()}
+
+
+def test_a_history_is_the_reference_of_a_comparison(runs: Path) -> None:
+    report = fastprof.compare(runs / "base", runs / "slower", against=runs / "history")
+    figures = {name: figure.value for name, figure in report.scalars.items()}
+    assert figures["verdict"] == "slower" and "prediction interval of 6 runs" in figures["rule"]
+    assert figures["step_change_low_share"] < figures["step_change_share"] < figures["step_change_high_share"]
+    assert figures["step_change_share"] == pytest.approx(0.1, abs=0.01)
+    assert "% slower than in 6 earlier runs: " in figures["headline"]

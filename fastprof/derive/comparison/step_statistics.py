@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -47,7 +48,8 @@ _POWER_Z: Final = 0.8416
 class StepChange:
     """Change of the mean step as a share of the base mean. ``low``, ``high``: its 95 % interval; ``smallest``: change
     that would be reported in 80 % of cases; ``verdict``: SLOWER, FASTER or UNCHANGED; ``is_beyond_floor``: whether the
-    near end of the 99 % interval is beyond the floor; ``rule``: how it was judged."""
+    near end of the 99 % interval is beyond the floor; ``rule``: how it was judged; ``earlier_runs``: runs in the
+    base, 0 for one."""
 
     share: float
     low: float
@@ -56,6 +58,7 @@ class StepChange:
     verdict: str
     is_beyond_floor: bool
     rule: str
+    earlier_runs: int = 0
 
 
 def compare_steps(base: Int64s, new: Int64s, percent: int | None = None) -> StepChange | None:
@@ -72,7 +75,7 @@ def compare_steps(base: Int64s, new: Int64s, percent: int | None = None) -> Step
         spread = _resample_log_percentiles(new, percent, _SEED + 1) - _resample_log_percentiles(base, percent, _SEED)
     freedom = count_blocks(len(base)) + count_blocks(len(new)) - 2
     error = float(spread.std())
-    rule = f"block bootstrap over {len(base):,} and {len(new):,} steps, floor {PAIR_FLOOR:.0%}"
+    rule = f"block bootstrap over {len(base):,} and {len(new):,} steps, floor {100 * PAIR_FLOOR:g} %"
     near = abs(change) - find_t_quantile(_JUDGED, freedom) * error
     return _make_change(change, error, freedom, PAIR_FLOOR, near > math.log1p(PAIR_FLOOR), rule)
 
@@ -99,10 +102,11 @@ def compare_with_history(history: Sequence[float], new: float, own_error: float 
     known = np.log(np.array(history))
     spread = float(known.std(ddof=1))
     error = math.hypot(max(spread, own_error), spread / math.sqrt(len(known)))
-    rule = f"prediction interval of {len(known):,} runs, floor {HISTORY_FLOOR:.0%}"
+    rule = f"prediction interval of {len(known):,} runs, floor {100 * HISTORY_FLOOR:g} %"
     change = math.log(new) - float(known.mean())
     near = abs(change) - find_t_quantile(_JUDGED, len(known) - 1) * error
-    return _make_change(change, error, len(known) - 1, HISTORY_FLOOR, near > 0, rule)
+    judged = _make_change(change, error, len(known) - 1, HISTORY_FLOOR, near > 0, rule)
+    return replace(judged, earlier_runs=len(known))
 
 
 def _make_change(change: float, error: float, freedom: int, floor: float, is_sure: bool, rule: str) -> StepChange:
