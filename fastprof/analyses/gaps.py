@@ -175,7 +175,7 @@ SCALARS = {
     **{f"{kind}_ps": ScalarSpec("ps", f"time of kind {kind}, summed over devices", need=_RAN) for kind in KINDS},
     "compute_share": ScalarSpec("share", f"compute_ps / {_KNOWN}", "compute share of known device time"),
     "idle_share": ScalarSpec("share", f"idle_ps / window_ps, both {_WITHOUT_LOST}", "idle share of known device time"),
-    "largest_cause": ScalarSpec(None, "cause with the most time of all devices"),
+    "largest_cause": ScalarSpec(None, "cause with the most time, summed over all devices"),
     "largest_cause_ps": ScalarSpec("ps", "time of this cause, summed over devices", "its time"),
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
     "largest_cause_meaning": ScalarSpec(None, "what that cause is", "it is"),

@@ -117,7 +117,7 @@ def _make_worst_formula(name: str) -> Formula:
 TABLES = {
     table.name: table
     for table in (
-        TableSchema("ops", "an instruction of a program on devices, or another op there, largest self time first", (
+        TableSchema("ops", "an instruction of a device program, or another device op, largest self time first", (
             Count("rank", "place by self_ps, from 1", op.number_rows),
             *op.IDENTITY,
             *op.TIMES,

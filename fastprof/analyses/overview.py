@@ -146,8 +146,8 @@ TABLES = {
         Text("device_type", "device model; CPU if it has none"),
         Column("device_count", pa.int32(), "number of its devices, counted as the figure device_count",
                of=lambda rows: run_environment.count_by_host(rows.devices)),
-        Percent("duty_cycle_percent", "time that its TPU chips or GPUs were busy / time that they were observed; "
-                "null: it has none, or they recorded no events",
+        Percent("duty_cycle_percent", "busy time / observed time of the host's TPU chips or GPUs; null: the host has "
+                                      "none, or they recorded no events",
                 lambda rows: [compute_duty_percent(host.duty.busy_ps, host.duty.idle_ps) for host in rows.kept]),
         Percent("mxu_utilization_percent", "use of the matrix units, as the profiler measured it; null: the profiler "
                 "did not measure it", lambda rows: [host.mxu_percent for host in rows.kept]),

@@ -1,6 +1,6 @@
 """Each step on each core of all hosts: its time by category, and its bottleneck.
 
-Steps are those that all hosts have; the ``steps`` analysis also has those of single hosts.
+Covers only the steps that all hosts have; the analysis 'steps' also covers those of single hosts.
 Definitions: docs/analyses/pod-viewer.md.
 """
 
@@ -76,7 +76,7 @@ _TABLES = (
         *CORE_COLUMNS,
         Text("hostname", "host, as the capture calls it",
              lambda rows: encode_texts(rows.database.cores.host, rows.core)),
-        Count("pod_core_id", "core id among all hosts: core_id + 1000 times the number of the host",
+        Count("pod_core_id", "core id, unique across hosts: core_id + 1000 × host number",
               lambda rows: rows.database.cores.id[rows.core]),
         *SPAN_COLUMNS,
         Text("bottleneck", "category with the most time; if tied, the one whose column comes first; "

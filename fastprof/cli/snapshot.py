@@ -2,7 +2,7 @@
 
 --start makes programs record all the time, into a buffer that drops the oldest records; --stop ends that. Without these
 flags, the buffers are written to LOGDIR/plugins/profile/RUN/HOST.xplane.pb, and recording continues: the time before an
-event can still be captured once the event has happened. Meanwhile, servers are busy for 'fastprof capture'.
+event can still be captured once the event has happened. Meanwhile, 'fastprof capture' finds the servers busy.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     name = servers.check_name(args, len(addresses))
     if args.start or args.stop:
         if args.logdir != servers.LOGDIR or args.then is not None:
-            raise UsageError("--start and --stop return no capture: without -o and --then")
+            raise UsageError("--start and --stop return no capture, so they do not accept -o or --then")
         methods = service_messages.START if args.start else service_messages.STOP
         outcomes = _call_servers(args, addresses, methods, servers.make_time_name(), None)
         return servers.finish_capture(args, outcomes, None, None, lambda _path: [])

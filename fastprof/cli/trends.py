@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--publish",
         metavar="FILE",
-        help="write the figures as JSON lines to FILE.jsonl, or - for standard output; for Prometheus to FILE.prom",
+        help="write the figures: JSON lines to FILE.jsonl or - (standard output), Prometheus format to FILE.prom",
     )
     arguments.add_jobs(parser)
     arguments.add_output(parser, limited="runs, the newest")

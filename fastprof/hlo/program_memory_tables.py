@@ -467,7 +467,7 @@ _ALLOCATIONS = (
     _CATEGORY,
     Bytes("bytes", "allocation size; null: more than 64 bits can count", lambda rows: rows.every["size"]),
     Count("buffer_count", f"buffers in the allocation; {_UNPLANNED}", lambda rows: rows.every["assigned_count"]),
-    Bytes("peak_bytes", f"most memory of the heap in use at once; {_NO_TRACE}",
+    Bytes("peak_bytes", f"peak heap memory in use; {_NO_TRACE}",
           _make_heap_column(lambda heap: heap.peak_bytes)),
     Bytes("fragmentation_bytes", f"bytes - peak_bytes; {_NO_TRACE}, or peak_bytes is more than bytes", _find_unused),
     Count("peak_point", f"heap event after which peak_bytes are in use; {_NO_TRACE}",

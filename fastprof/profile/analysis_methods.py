@@ -29,7 +29,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
@@ -61,7 +61,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
@@ -77,7 +77,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
@@ -148,7 +148,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
 
         Tables: windows, kinds, names, path.
         Figures: path_ps, window_ps, path_share, host_share, kernel_share, collective_share, copy_share,
@@ -194,7 +194,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
@@ -235,7 +235,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
 
         Tables: steps, devices, kinds, step_kinds, operations, meetings, stragglers, links, clocks, blame,
         host_steps.
@@ -264,7 +264,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
 
         Tables: allocators, active_groups, active, at, steps, ops, growth, fragmentation, request, timeline,
         snapshots, allocations.
@@ -288,7 +288,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
 
         Tables: devices, by_cause, by_step, gaps.
         Figures: device_count, used_device_count, unused_device_count, window_ps, busy_ps, compute_ps,
@@ -316,7 +316,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
 
         Tables: cores, collectives.
         Figures: step_count, host_count, core_count, device_type, slowest_core_step_ps, collective_wait_ps.
@@ -358,7 +358,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
@@ -384,7 +384,7 @@ class AnalysisMethods:
         steps_from: step source: program or framework markers, as in XProf (markers), data loader calls (loader),
         compiled program executions (modules), repeated annotations (annotations) or launch patterns (launches);
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
-        value is the name of markers or of an annotation, without the number
+        value names markers or an annotation, without the step number
 
         Tables: steps, breakdown, step_summary, hosts, slow_steps, between_steps, stragglers.
         Figures: steps_source, steps_certainty, steps_inferred, step_count, incomplete_step_count, host_count,

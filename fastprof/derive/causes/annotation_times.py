@@ -477,7 +477,7 @@ _STEPS = TableSchema(
 )  # fmt: skip
 _SCOPES = TableSchema(
     "scopes",
-    "a named scope of the program, found in op names: a node of a tree in preorder, largest first",
+    "a named program scope, from op names; rows are tree nodes in preorder, siblings largest first",
     (
         Count("node", "row number"),
         Count("parent", "node of the enclosing scope; null: the scope is at the top"),

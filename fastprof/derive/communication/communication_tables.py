@@ -247,8 +247,8 @@ LINKS: Final = TableSchema(
         Count("occurrences", "operations that sent from source to target", lambda rows: rows.occurrences),
         _make_known_column(Bytes, "bytes", "bytes that these operations sent; null: unknown for one of them"),
         Picoseconds("time_ps", "time in flight of these operations on the device that measured_by names, summed. It "
-                    "includes waiting for the other device and, for a permute, the device's own sending, because all "
-                    "devices run it at once", lambda rows: rows.time_ps),
+                               "includes waiting for the other device. For a permute, it also includes the device's "
+                               "own send, because all devices run the permute at once", lambda rows: rows.time_ps),
         _make_known_column(_Rate, "bytes_per_s",
                            "bytes / time_ps; null: bytes are unknown, or the operations took no time"),
         _make_known_column(_Rate, "best_bytes_per_s",

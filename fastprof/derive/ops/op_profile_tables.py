@@ -352,14 +352,15 @@ _TREE = TableSchema("tree", "a part of the program, an op, or an instruction wit
     *_COUNTS,
     *resting_on(
         OBSERVED,
-        Picoseconds("self_ps", "sum of the self times of the ops below it, and idle time; null: the node is within an "
-                    "op, for which no time is recorded", _make_time_formula("self_ps"), _is_within_op),
+        Picoseconds("self_ps", "self time of all ops below the node, plus idle time; null: the node is inside an op, "
+                               "where no time is recorded", _make_time_formula("self_ps"), _is_within_op),
     ),
     Picoseconds("total_ps", "sum of the durations of an op, with nested ops; null: the node is not an op",
                 lambda rows: rows.spread(rows.table.time_ps.tolist(), rows.sparse.time_ps.tolist())),
     Picoseconds("mean_ps", "total_ps / occurrences, rounded down; null: the node is not an op",
                 lambda rows: rows.spread(_compute_mean_times(rows.table), _compute_mean_times(rows.sparse))),
-    Share("share", "self_ps / self_ps of the root, with idle time; null: the node is within an op, or there is no time",
+    Share("share", "self_ps / self_ps of the root, idle time included; null: the node is inside an op, or no time is "
+                   "recorded",
           _compute_shares),
     Share("busy_share", "self_ps / self time of all ops; null: the node is idle time, the root or within an op, or "
           "the ops took no time", _compute_busy_shares),

@@ -121,8 +121,8 @@ CERTAINTIES: Final = ("possible", "likely", "certain")
 STEPS_FROM: Final[dict[str, Any]] = {
     "help": "step source: program or framework markers, as in XProf (markers), data loader calls (loader), compiled "
     "program executions (modules), repeated annotations (annotations) or launch patterns (launches); auto: the first "
-    "of these in the capture, with markers extended to the work that they launched. Any other value is the name of "
-    "markers or of an annotation, without the number",
+    "of these in the capture, with markers extended to the work that they launched. Any other value names markers or "
+    "an annotation, without the step number",
     "choices": (AUTO, MARKERS, LOADER, MODULES, ANNOTATIONS, LAUNCHES),
     "or_name": True,
     "metavar": "SOURCE",

@@ -38,7 +38,7 @@ function ofSteps(value) {
     } for ${low} to ${high}.`;
   }
   if (/^[\s\d:]*\d{19}[\s\d:]*$/.test(numbers))
-    return `${quoted} is not a range of steps: their numbers have 18 digits at most.`;
+    return `${quoted} is not a step range: step numbers have at most 18 digits.`;
   const found = /^\s*(\d{1,18})?\s*(:?)\s*(\d{1,18})?\s*$/.exec(numbers);
   if (!found || !(found[1] || found[3]) || (!found[2] && found[1] && found[3]))
     return `${quoted} is not a range of steps: ${FORMS}.`;

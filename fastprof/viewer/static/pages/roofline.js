@@ -139,7 +139,7 @@ function totalName(data, row) {
 function peaks(body, report) {
   const data = report.tables.device;
   if (!data.length) return;
-  const part = section(body, "Device peaks", { note: "Peaks per core, or per device without cores." });
+  const part = section(body, "Device peaks", { note: "Peaks per core, or per device if the device has no cores." });
   const units = data.column("unit");
   table(part, data, { columns: [
     "resource",

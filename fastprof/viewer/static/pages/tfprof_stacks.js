@@ -39,6 +39,6 @@ function drawLines(body, { name, own, total }, all, unit) {
     { name: "total", unit, type: "int64", values: sums, description: "Including called lines" },
     { name: "total_share", unit: "share", type: "double", values: sums.map((one) => one / all) },
   ]);
-  table(section(body, "Lines of code", { note: "The 100 lines with the largest own values, over all callers." }), data,
+  table(section(body, "Lines of code", { note: "The 100 lines with the largest self values, over all callers." }), data,
     { columns: data.columns.map(({ name: column }) => column), bar: "own_share", rows: 20 });
 }

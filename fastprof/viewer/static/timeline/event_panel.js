@@ -20,7 +20,7 @@ const MEANINGS = {
 };
 const NAMES = { Name: "name", "Metadata name": "metadata_name" };
 const CLOCKS = {
-  device_duration_ps: "By the device's own clock; op stats adds these up. The timeline shows Duration",
+  device_duration_ps: "Measured by the device's own clock; op stats sums these values. The timeline shows Duration",
   device_offset_ps: "By the device's own clock; the timeline shows Start",
   min_duration_ps: "Shortest of the occurrences that this event aggregates",
 };

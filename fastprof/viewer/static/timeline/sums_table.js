@@ -9,7 +9,7 @@ import { visible } from "./text.js";
 
 const ABOUT = {
   clipped_ps: "Time within the range",
-  share: "Time within the range over the length of the range: above 100 % if events overlap",
+  share: "Time within the range / range length: above 100 % if events overlap",
   total_ps: "Full durations, also outside of the range",
 };
 const TITLES = Object.fromEntries(list(`name=Name, count=Events, clipped_ps=In range,
