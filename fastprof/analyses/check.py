@@ -114,7 +114,8 @@ def _parse_limit(text: str, amount: str, unit: str, of_figure: str | None) -> fl
         if of_figure == "bytes" and unit:
             return float(parse_size(f"{amount}{unit}"))
     except ValueError as error:
-        raise UsageError(f"{text!r}: {error}") from error
+        advice = f"; a change has a sign: +{amount}%" if unit == "%" else ""
+        raise UsageError(f"{text!r}: {error}{advice}") from error
     try:
         number = float(amount)
     except ValueError as error:
@@ -141,7 +142,7 @@ TABLES = {
         Share("change_high_share", "upper end of the 95 % interval of change_share; null: the figure has no interval"),
         Share("smallest_detectable_share", "change that would be seen in 80 % of cases; null: no interval"),
         String("rule", "how the condition was judged"),
-        String("reason", "why it failed, or cannot be judged; null: it passed"),
+        String("reason", "value and change in words, or why the condition cannot be judged"),
     ), derived=True),
 }  # fmt: skip
 SCALARS = {
@@ -163,10 +164,12 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a run is checked against: one run, or earlier runs. ``version``: of the definitions of its figures."""
+    """What a run is checked against: one run, or earlier runs. ``version``: of the definitions of its figures;
+    ``batch``: batches of the first run and the checked one, if they are known to differ."""
 
     runs: Sequence[RunFacts]
     version: int = DEFINITIONS
+    batch: tuple[float, float] | None = None
 
 
 def check_run(new: RunFacts, reference: Reference | None, conditions: Iterable[Condition]) -> AnalysisReport:
@@ -216,6 +219,8 @@ def _judge_condition(condition: Condition, new: RunFacts, reference: Reference |
         return row | {
             "reason": "a change needs an earlier run: give --against" if not earlier else "earlier runs have no value"
         }
+    if reference.batch is not None and _OF_STEPS.fullmatch(condition.figure):
+        return row | {"reason": f"the batch differs ({' → '.join(f'{size:g}' for size in reference.batch)})"}
     if reference.version < REDEFINED.get(condition.figure, 0):
         return row | {
             "reason": f"the baseline has version {reference.version} of the figure, which means something else now"
@@ -226,11 +231,10 @@ def _judge_condition(condition: Condition, new: RunFacts, reference: Reference |
 def _judge_value(condition: Condition, value: float) -> dict[str, Any]:
     exceeds = value > condition.limit if condition.is_above else value < condition.limit
     amounts = (format_measure(amount, condition.unit) for amount in (value, condition.limit))
+    side = "above" if value > condition.limit else "below" if value < condition.limit else "equal to"
     return {
-        "state": FAILED if exceeds else PASSED,
-        "rule": "value against limit",
-        "reason": (" is above " if condition.is_above else " is below ").join(amounts) if exceeds else None,
-    }
+        "state": FAILED if exceeds else PASSED, "rule": "value against limit", "reason": f" is {side} ".join(amounts),
+    }  # fmt: skip
 
 
 def _measure_change(
@@ -249,30 +253,29 @@ def _measure_change(
 def _judge_change(
     condition: Condition, value: float, values: Sequence[float], change: StepChange | None
 ) -> dict[str, Any]:
-    """Judge a change: the estimate exceeds the limit, and the near end of the 99 % interval the floor."""
-    base = sum(values) / len(values) if change is not None and len(values) > 1 else values[0]
+    """Judge a change. It fails if the estimate exceeds the limit, and the near end of the 99 % interval the floor; if
+    only the estimate exceeds, noise may explain it."""
+    base = sum(values) / len(values) if change is not None and change.earlier_runs else values[0]
     share = value / base - 1 if base else None
     row: dict[str, Any] = {"base": base, "change_share": share, "rule": "exact: no interval"}
     if condition.is_share and share is None:
         return row | {"state": UNKNOWN, "reason": "the base is 0, so that no change is relative to it"}
     estimate = (share or 0.0) if condition.is_share else value - base
     exceeds = estimate > condition.limit if condition.is_above else estimate < condition.limit
+    amount = format_measure(abs(estimate), "share" if condition.is_share else condition.unit)
+    amounts = (format_measure(known, condition.unit) for known in (value, base))
+    reason = f" is {amount} {'more' if estimate > 0 else 'less'} than ".join(amounts)
     if change is not None:
-        exceeds = exceeds and change.is_beyond_floor
         row |= {
             "change_low_share": change.low, "change_high_share": change.high,
-            "smallest_detectable_share": change.smallest,
-            "rule": f"{change.rule}; changes from {format_measure(change.smallest, 'share')} on would show",
+            "smallest_detectable_share": change.smallest, "rule": change.rule,
         }  # fmt: skip
+        if exceeds and not change.is_beyond_floor:
+            least = format_measure(change.smallest, "share")
+            return row | {"state": UNKNOWN, "reason": f"{reason}, but may be noise: smallest detectable change {least}"}
     if not exceeds:
-        return row | {"state": PASSED}
-    amount = format_measure(abs(estimate), "share" if condition.is_share else condition.unit)
-    more = "more" if estimate > 0 else "less"
-    reason = (
-        f"{format_measure(value, condition.unit)} is {amount} {more} than {format_measure(base, condition.unit)}; "
-        "'fastprof compare BASE NEW' shows what changed"
-    )
-    return row | {"state": FAILED, "reason": reason}
+        return row | {"state": PASSED, "reason": reason}
+    return row | {"state": FAILED, "reason": f"{reason}; 'fastprof compare BASE NEW' shows what changed"}
 
 
 def list_reports(conditions: Iterable[Condition]) -> Iterator[str]:

@@ -133,7 +133,7 @@ SCALARS = {
     "new_step_ps": ScalarSpec("ps", f"new run: {_MEAN}", "mean step, new"),
     "step_change_ps": ScalarSpec("ps", "new_step_ps - base_step_ps", "change of the mean step"),
     "step_change_share": ScalarSpec("share", "new mean step / base mean step - 1; with earlier runs: / their mean - 1",
-                                    "change of the mean step, relative"),
+                                    "relative change, with --against from earlier runs"),
     "step_change_low_share": ScalarSpec("share", "lower end of the 95 % interval of step_change_share",
                                         "95 % interval, from"),
     "step_change_high_share": ScalarSpec("share", "upper end of the 95 % interval of step_change_share",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fastprof.cli import analysis, arguments, output
-from fastprof.errors import UsageError
+from fastprof.errors import OutputError, UsageError
 from fastprof.render.table_forms import FORMATS
 
 NAME: Final = "check"
@@ -49,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
     baseline = args.save_baseline
     if baseline is not None and not baseline.endswith(BASELINE_SUFFIX):
         baseline += BASELINE_SUFFIX
+    if baseline is not None and not args.force and Path(baseline).exists():
+        raise OutputError("already exists; use --force to overwrite it", path=baseline)
     against = args.against or given.get("against")
     with output.open_sink(args, form) as sink:
         report = check(
@@ -64,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         else:
             sink.send(analysis.write_run({NAME: report}, form, sink.look, args.limit, several=False))
     output.note_written(args)
+    if baseline is not None:
+        args.talk.note(f"wrote {baseline}")
     return {"failed": FAILED_CODE, "cannot judge": UNKNOWN_CODE}.get(str(report.scalars["verdict"].value), 0)
 
 

@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any, Final
 
 from fastprof.cli import analysis, arguments, output
-from fastprof.errors import UsageError
+from fastprof.errors import NotFoundError, UsageError
 from fastprof.render.table_forms import FORMATS
+from fastprof.wording.quantities import list_few
 
 NAME: Final = "compare"
 FORMS: Final = ("markdown", "html")
@@ -23,7 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from fastprof.derive.comparison.event_counts import DEVICES
 
     parser.add_argument("base", metavar="BASE", help="run to compare with: capture file, run or log directory, or glob")
-    parser.add_argument("session", metavar="NEW", nargs=1, help="run to judge")
+    parser.add_argument(
+        "session",
+        metavar="NEW",
+        nargs="*",
+        help="run to judge; without it, --run names two runs of the log directory BASE (default: the newest two)",
+    )
     arguments.add_reading(parser)
     group = parser.add_argument_group("comparison")
     group.add_argument(
@@ -44,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     form = output.choose_format(args.format, args.output, FORMS)
-    reading: dict[str, Any] = arguments.get_reading(args)
+    base, new = _choose_runs(args)
+    reading: dict[str, Any] = {name: getattr(args, name) for name in ("on_error", "threads", "max_unpacked")}
     if args.hta_steps is not None and args.hta is None:
         raise UsageError("--hta-steps needs --hta")
     with output.open_sink(args, form) as sink:
@@ -52,10 +59,10 @@ def run(args: argparse.Namespace) -> None:
 
         if args.hta is not None:
             steps = args.hta_steps or (None, None)
-            events = compare_events(args.base, args.session[0], device=args.hta, steps=steps, **reading)
+            events = compare_events(base, new, device=args.hta, steps=steps, **reading)
             output.send_table(args, sink, events, "hta", form, "names", by_worth=True)
             return
-        report = compare(args.base, args.session[0], against=args.against, steps_from=args.steps_from, **reading).answer
+        report = compare(base, new, against=args.against, steps_from=args.steps_from, **reading).answer
         args.talk.progress.clear()
         table = args.table or (analysis.TableChoice("changes") if form in ("csv", "arrow") else None)
         if form in FORMS:
@@ -67,6 +74,27 @@ def run(args: argparse.Namespace) -> None:
         else:
             sink.send(analysis.write_run({NAME: report}, form, sink.look, args.limit, several=False))
     output.note_written(args)
+
+
+def _choose_runs(args: argparse.Namespace) -> tuple[Any, Any]:
+    """Return the two runs. UsageError: they are one, or not two."""
+    from fastprof import load, runs
+
+    names = [name for text in args.run or () for name in text.split(",")]
+    if args.as_hosts:
+        raise UsageError("each side is one run: compare without --as-hosts")
+    if args.session:
+        if len(args.session) > 1 or len(names) > 1:
+            raise UsageError("two runs are compared: give two paths, or one log directory and --run twice")
+        return args.base, load(args.session[0], run=names[0]) if names else args.session[0]
+    known = {run.name: run for run in runs(args.base)}
+    chosen = names or list(known)[1::-1]
+    missing = [name for name in chosen if name not in known]
+    if missing:
+        raise NotFoundError(f"no run {missing[0]!r}; runs: {list_few(known)}", path=args.base)
+    if len(chosen) != 2 or len(set(chosen)) != 2:
+        raise UsageError("two runs are compared: give NEW, or --run twice")
+    return known[chosen[0]], known[chosen[1]]
 
 
 @arguments.make_reader

@@ -64,7 +64,8 @@ def compare(
         facts.append(measure_run_facts(profile, steps_from))
         paths.update(profile.sources)
         del profile
-    history = [] if against is None else list(_measure_history(against, paths, steps_from, reading))
+    earlier = reading | {"run": None}
+    history = [] if against is None else list(_measure_history(against, paths, steps_from, earlier))
     return Report(compare_runs(facts[0], facts[1], history))
 
 
@@ -138,12 +139,15 @@ def open_earlier_runs(
     logdir: str | os.PathLike[str], compared: set[str], reading: Mapping[str, Any]
 ) -> Iterator[Profile]:
     """Yield the newest runs of a log directory, at most HISTORY_RUNS. ``compared``: paths of captures of runs that do
-    not count. Runs that cannot be read are left out."""
+    not count; if the directory has one of them, only runs before the last of them count. Runs that cannot be read are
+    left out."""
     from fastprof.inputs.resolve import list_runs
     from fastprof.profile.loading import load
 
-    runs = [run for run in list_runs(logdir) if not compared.intersection(file.path for file in run.files)]
-    for run in runs[:HISTORY_RUNS]:
+    runs = list_runs(logdir)
+    own = [place for place, run in enumerate(runs) if compared.intersection(file.path for file in run.files)]
+    earlier = runs[min(own) + 1 :] if own else runs
+    for run in [run for run in earlier if not compared.intersection(file.path for file in run.files)][:HISTORY_RUNS]:
         try:
             yield load(run, **reading)
         except FastprofError:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.errors import CaptureError, UsageError
-from fastprof.profile.comparison import make_run_facts, open_earlier_runs
+from fastprof.profile.comparison import make_run_facts, measure_run_facts, open_earlier_runs
 from fastprof.profile.profile import Profile
 from fastprof.profile.report import Report
 
 if TYPE_CHECKING:
-    from fastprof.analyses.check import Reference
+    from fastprof.analyses.check import Condition, Reference
     from fastprof.analyses.compare import RunFacts
     from fastprof.inputs.resolve import Named
 
@@ -48,29 +48,35 @@ def check(
     profile = new if isinstance(new, Profile) else load(new, **reading)
     names = list(list_reports(conditions))
     facts = make_run_facts(profile, profile.reports_together(*names))
-    reference = None if against is None else _read_reference(against, profile, names, reading)
+    reference = None if against is None else _read_reference(against, profile, conditions, reading | {"run": None})
     if save_baseline is not None:
         write_baseline(Path(save_baseline), facts)
     return Report(check_run(facts, reference, conditions))
 
 
 def _read_reference(
-    against: str | os.PathLike[str], new: Profile, names: Sequence[str], reading: Mapping[str, Any]
+    against: str | os.PathLike[str], new: Profile, conditions: Sequence[Condition], reading: Mapping[str, Any]
 ) -> Reference:
-    """Return the baseline of a file, or the facts of earlier runs, the newest first."""
-    from fastprof.analyses.check import Reference
+    """Return the baseline of a file, or the facts of earlier runs, the newest first; and whether the batch differs, if
+    step times are compared."""
+    from fastprof.analyses.check import Reference, list_reports
+    from fastprof.derive.comparison.part_matching import match_parts
+    from fastprof.derive.comparison.work_change import find_batch_change
     from fastprof.inputs.resolve import list_runs
     from fastprof.profile.loading import load
 
-    path = os.fspath(against)
+    path, names = os.fspath(against), list(list_reports(conditions))
     if path.endswith(BASELINE_SUFFIX):
         return read_baseline(Path(path))
-    compared = set(new.sources)
     if Path(path).is_dir() and len(list_runs(path)) > 1:
-        profiles = list(open_earlier_runs(path, compared, reading))
+        profiles = list(open_earlier_runs(path, set(new.sources), reading))
     else:
         profiles = [load(path, **reading)]
-    return Reference([make_run_facts(profile, profile.reports_together(*names)) for profile in profiles])
+    runs = [make_run_facts(profile, profile.reports_together(*names)) for profile in profiles]
+    if not profiles or not any(condition.is_change and condition.report == "steps" for condition in conditions):
+        return Reference(runs)
+    parts = [measure_run_facts(profile).parts for profile in (profiles[0], new)]
+    return Reference(runs, batch=find_batch_change(match_parts(*parts)))
 
 
 def write_baseline(path: Path, facts: RunFacts) -> None:

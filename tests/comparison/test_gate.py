@@ -101,7 +101,7 @@ def test_a_history_makes_the_interval_of_every_figure(runs: Path) -> None:
     )
     first, second = report.tables["conditions"].to_pylist()
     assert first["state"] == "failed" and "prediction interval of 6 runs" in first["rule"]
-    assert second["change_low_share"] is not None and second["state"] == "passed"  # beyond no floor of 2 %
+    assert second["change_low_share"] is not None and second["state"] == "cannot judge"  # within the floor of 2 %
 
 
 def test_what_is_unknown_cannot_be_judged(runs: Path) -> None:
@@ -209,3 +209,47 @@ def test_a_history_is_the_reference_of_a_comparison(runs: Path) -> None:
     assert figures["step_change_low_share"] < figures["step_change_share"] < figures["step_change_high_share"]
     assert figures["step_change_share"] == pytest.approx(0.1, abs=0.01)
     assert "% slower than in 6 earlier runs: " in figures["headline"]
+
+
+def test_a_change_that_noise_may_explain_cannot_be_judged(runs: Path, tmp_path: Path) -> None:
+    write(tmp_path / "noisy", replace(BASE, noise=0.5, seed=7).changed("fusion.3", time_us=3200))
+    conditions = ["step_time > +1%", "step_time > +90%"]
+    rows = fastprof.check(tmp_path / "noisy", conditions, against=runs / "base").tables["conditions"].to_pylist()
+    assert [row["state"] for row in rows] == ["cannot judge", "passed"]
+    assert "but may be noise: smallest detectable change" in rows[0]["reason"]
+    assert " more than 9.952 ms" in rows[1]["reason"]
+
+
+def test_step_times_of_another_batch_cannot_be_judged(runs: Path, tmp_path: Path) -> None:
+    ops = [replace(op, shape=op.shape.replace("[32", "[64"), time_us=2 * op.time_us) for op in MODEL]
+    write(tmp_path / "batched", replace(BASE, ops=ops))
+    conditions = ["step_time > +5%", "steps.step_count < 5"]
+    rows = fastprof.check(tmp_path / "batched", conditions, against=runs / "base").tables["conditions"].to_pylist()
+    assert [row["state"] for row in rows] == ["cannot judge", "passed"]
+    assert rows[0]["reason"] == "the batch differs (32 → 64)"
+
+
+def test_only_earlier_runs_are_the_history(runs: Path) -> None:
+    folder = runs / "history" / "plugins" / "profile"
+    newest, oldest = folder / "2026_11_15_10_00_00", folder / "2026_11_10_10_00_00"
+    (row,) = fastprof.check(newest, ["step_time > +5%"], against=runs / "history").tables["conditions"].to_pylist()
+    assert "prediction interval of 5 runs" in row["rule"]
+    (row,) = fastprof.check(oldest, ["step_time > +5%"], against=runs / "history").tables["conditions"].to_pylist()
+    assert row["state"] == "cannot judge" and "give --against" in row["reason"]
+
+
+def test_two_runs_of_a_log_directory_are_compared(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history = str(runs / "history")
+    named = ["--run", "2026_11_10_10_00_00", "--run", "2026_11_12_10_00_00"]
+    assert main(["compare", history]) == 0
+    assert main(["compare", history, *named, "--format", "json"]) == 0
+    assert main(["compare", history, *named[:2]]) == 2
+    assert main(["compare", history, *named[:2], *named[:2]]) == 2
+    assert main(["compare", history, *named[:3], "nothing"]) == 3
+    assert "no run 'nothing'" in capsys.readouterr().err
+
+
+def test_a_baseline_is_not_overwritten(runs: Path, tmp_path: Path) -> None:
+    words = ["check", str(runs / "base"), "--save-baseline", str(tmp_path / "main")]
+    assert [main(words), main(words), main([*words, "--force"])] == [0, 3, 0]
+    assert (tmp_path / "main.baseline.json").exists()

@@ -84,14 +84,15 @@ def list_step_parts(steps: RunSteps, by_step: pa.Table, ops: pa.Table, host_ops:
     waits, waited_for = _measure_waits(rows)
     times = _sum_causes(rows, waits)
     compute = times.pop((None, ""), 0) / shares
+    idle_ps = times.pop((STRAGGLER, ""), 0) / shares
     others = [StepPart(kind or OP, name, time / shares) for (kind, name), time in times.items()]
     parts = others + _list_ops(
         ops if ops.num_rows > int(IDLE in ops["name"].to_pylist()) else host_ops, compute, shares
     )
-    waited_ps = sum(waits.values()) / shares
-    if devices > 1:
+    waited_ps = idle_ps + sum(waits.values()) / shares
+    if devices > 1 or waited_ps:
         beyond = float(np.mean(steps.judged_ps)) - compute - sum(part.time_ps for part in others)
-        parts.append(StepPart(STRAGGLER, waited_for, max(beyond, waited_ps)))
+        parts.append(StepPart(STRAGGLER, waited_for, max(beyond, waited_ps) if devices > 1 else waited_ps))
     return parts
 
 
