@@ -22,12 +22,18 @@ from fastprof.analyses.contract import (
     has_rows,
     make_scalars,
 )
-from fastprof.derive.comparison.step_statistics import StepChange, compare_steps, compare_with_history, measure_error
+from fastprof.derive.comparison.step_statistics import (
+    StepChange,
+    compare_steps,
+    compare_with_history,
+    measure_error,
+    summarize_times,
+)
 from fastprof.errors import UsageError
 from fastprof.schema.tables import Number, Share, String, TableSchema
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.amounts import parse_size, parse_time
-from fastprof.wording.quantities import format_measure
+from fastprof.wording.quantities import format_measure, shorten_name
 from fastprof.wording.spelling import suggest_name
 
 NAME = "check"
@@ -51,7 +57,10 @@ ALIASES: Final = {
 """Short names of figures."""
 _OF_STEPS: Final = re.compile(r"steps\.step_time_(?:mean|p(\d+))_ps")
 """Figures that have an interval, because each step has a value."""
-_CONDITION: Final = re.compile(r"\s*([A-Za-z]\w*(?:\.\w+)?)\s*([<>]=?)\s*([+-]?)\s*([\d.]+)\s*([%A-Za-zµ]*)\s*")
+_LONGEST: Final = 80
+_CONDITION: Final = re.compile(
+    r"\s*([A-Za-z]\w*(?:\.\w+)?)\s*([<>])\s*([+-]?)\s*(\d+(?:\.\d*)?|\.\d+)\s*([%A-Za-zµ]*)\s*", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,8 @@ class Condition:
 
 def resolve_figure(name: str) -> str:
     """Return ``report.figure`` of a figure or its alias. UsageError: the figure is unknown."""
+    if not isinstance(name, str):
+        raise UsageError(f"names of figures are strings, not {type(name).__name__}")
     figure = ALIASES.get(name, name)
     report, _, scalar = figure.partition(".")
     known = runner.get_analysis(report).SCALARS if report in ANALYSES else {}
@@ -95,15 +106,18 @@ def get_figure_unit(figure: str) -> str | None:
 def parse_condition(text: str) -> Condition:
     """Parse ``step_time_p50 > +5%``: a figure or its alias, > or <, and a limit: a change in percent or in the unit of
     the figure if it has a sign, else a value. UsageError: not a condition, or no such figure."""
-    match = _CONDITION.fullmatch(text)
+    match = _CONDITION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise UsageError(f"{text!r} is not a condition; write FIGURE > LIMIT, as in 'step_time_p50 > +5%'")
+        shown = shorten_name(repr(text), _LONGEST)
+        raise UsageError(f"{shown} is not a condition; write FIGURE > LIMIT, as in 'step_time > +5%'")
     name, sign, plus, amount, unit = match.groups()
-    figure = resolve_figure(name)
+    figure, words = resolve_figure(name), " ".join(text.split())
+    if plus and (plus == "+") != (sign == ">"):
+        raise UsageError(f"{words!r}: a change that fails is > +LIMIT or < -LIMIT")
     if plus and unit == "%":
-        return Condition(text.strip(), figure, sign[0] == ">", float(f"{plus}{amount}") / 100, True, True)
-    limit = _parse_limit(text, amount, unit, get_figure_unit(figure))
-    return Condition(text.strip(), figure, sign[0] == ">", -limit if plus == "-" else limit, bool(plus), False)
+        return Condition(words, figure, sign == ">", float(f"{plus}{amount}") / 100, True, True)
+    limit = _parse_limit(words, amount, unit, get_figure_unit(figure))
+    return Condition(words, figure, sign == ">", -limit if plus == "-" else limit, bool(plus), False)
 
 
 def _parse_limit(text: str, amount: str, unit: str, of_figure: str | None) -> float:
@@ -116,10 +130,7 @@ def _parse_limit(text: str, amount: str, unit: str, of_figure: str | None) -> fl
     except ValueError as error:
         advice = f"; a change has a sign: +{amount}%" if unit == "%" else ""
         raise UsageError(f"{text!r}: {error}{advice}") from error
-    try:
-        number = float(amount)
-    except ValueError as error:
-        raise UsageError(f"{text!r}: {amount!r} is not a number") from error
+    number = float(amount)
     if unit == "%" and of_figure in ("%", "share"):
         return number if of_figure == "%" else number / 100
     if unit:
@@ -165,11 +176,11 @@ SECTIONS = (
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What a run is checked against: one run, or earlier runs. ``version``: of the definitions of its figures;
-    ``batch``: batches of the first run and the checked one, if they are known to differ."""
+    ``reason``: why steps of the first run and the checked one cannot be compared, or ""."""
 
     runs: Sequence[RunFacts]
     version: int = DEFINITIONS
-    batch: tuple[float, float] | None = None
+    reason: str = ""
 
 
 def check_run(new: RunFacts, reference: Reference | None, conditions: Iterable[Condition]) -> AnalysisReport:
@@ -200,32 +211,35 @@ def _make_headline(verdict: str, count: Mapping[str, int], total: int) -> str:
 
 
 def _judge_condition(condition: Condition, new: RunFacts, reference: Reference | None) -> dict[str, Any]:
-    value = new.figures.get(condition.figure, (None, None))[0]
+    value = _get_value(new, condition)
     row: dict[str, Any] = {
-        "condition": condition.text, "figure": condition.figure, "unit": condition.unit, "state": UNKNOWN,
-        "new": get_number(value),
+        "condition": condition.text, "figure": condition.figure, "unit": condition.unit, "state": UNKNOWN, "new": value,
     }  # fmt: skip
-    if row["new"] is None:
+    if value is None:
         return row | {"reason": f"the run has no value: {new.reasons.get(condition.figure, 'not recorded')}"}
     if not condition.is_change:
-        return row | _judge_value(condition, row["new"])
-    earlier = [] if reference is None else reference.runs
-    values = [
-        known
-        for run in earlier
-        if (known := get_number(run.figures.get(condition.figure, (None, None))[0])) is not None
-    ]
-    if not values or reference is None:
-        return row | {
-            "reason": "a change needs an earlier run: give --against" if not earlier else "earlier runs have no value"
-        }
-    if reference.batch is not None and _OF_STEPS.fullmatch(condition.figure):
-        return row | {"reason": f"the batch differs ({' → '.join(f'{size:g}' for size in reference.batch)})"}
+        return row | _judge_value(condition, value)
+    if reference is None or not reference.runs:
+        return row | {"reason": "a change needs an earlier run: give --against"}
+    values = [known for run in reference.runs if (known := _get_value(run, condition)) is not None]
+    if not values:
+        return row | {"reason": "earlier runs have no value"}
+    if reference.reason and _OF_STEPS.fullmatch(condition.figure):
+        return row | {"reason": reference.reason}
     if reference.version < REDEFINED.get(condition.figure, 0):
-        return row | {
-            "reason": f"the baseline has version {reference.version} of the figure, which means something else now"
-        }
-    return row | _judge_change(condition, row["new"], values, _measure_change(condition, new, earlier, values))
+        version = reference.version
+        return row | {"reason": f"the baseline has version {version} of the figure, which means something else now"}
+    return row | _judge_change(condition, value, values, _measure_change(condition, new, reference.runs, values))
+
+
+def _get_value(run: RunFacts, condition: Condition) -> float | None:
+    """Return the figure of a run: of step times without warm-up, else as the report has it; None: unknown, or in
+    another unit."""
+    match, steps = _OF_STEPS.fullmatch(condition.figure), run.steps.judged_ps
+    if match is not None and len(steps):
+        return summarize_times(steps, None if match[1] is None else int(match[1]))
+    value, unit = run.figures.get(condition.figure, (None, None))
+    return get_number(value) if unit == condition.unit else None
 
 
 def _judge_value(condition: Condition, value: float) -> dict[str, Any]:
@@ -241,13 +255,13 @@ def _measure_change(
     condition: Condition, new: RunFacts, earlier: Sequence[RunFacts], values: Sequence[float]
 ) -> StepChange | None:
     """Return the change with its interval, if the figure has one: from the spread of earlier runs, or from steps."""
-    value = get_number(new.figures[condition.figure][0]) or 0.0
+    value = _get_value(new, condition) or 0.0
     match = _OF_STEPS.fullmatch(condition.figure)
     if match is None:
         return compare_with_history(values, value)
-    steps, percent = new.steps.time_ps, None if match[1] is None else int(match[1])
+    steps, percent = new.steps.judged_ps, None if match[1] is None else int(match[1])
     change = compare_with_history(values, value, measure_error(steps, percent))
-    return change or compare_steps(earlier[0].steps.time_ps, steps, percent)
+    return change or compare_steps(earlier[0].steps.judged_ps, steps, percent)
 
 
 def _judge_change(
@@ -258,8 +272,8 @@ def _judge_change(
     base = sum(values) / len(values) if change is not None and change.earlier_runs else values[0]
     share = value / base - 1 if base else None
     row: dict[str, Any] = {"base": base, "change_share": share, "rule": "exact: no interval"}
-    if condition.is_share and share is None:
-        return row | {"state": UNKNOWN, "reason": "the base is 0, so that no change is relative to it"}
+    if condition.is_share and base <= 0:
+        return row | {"state": UNKNOWN, "reason": "the base is not positive, so that no change is relative to it"}
     estimate = (share or 0.0) if condition.is_share else value - base
     exceeds = estimate > condition.limit if condition.is_above else estimate < condition.limit
     amount = format_measure(abs(estimate), "share" if condition.is_share else condition.unit)

@@ -5,7 +5,6 @@ Definitions: docs/compare.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -167,7 +166,7 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
     """Compare the facts of two runs. ``history``: mean steps of earlier runs, which make the interval if they are
     enough."""
     pairs = match_parts(base.parts, new.parts)
-    differences = list(_list_differences(base, new, pairs))
+    differences = list(list_differences(base, new, pairs))
     reasons = [row["reason"] for row in differences if row["reason"]]
     judged = new.steps.judged_ps
     mean = float(judged.mean()) if len(judged) else 0.0
@@ -384,13 +383,17 @@ def _list_figures(base: RunFacts, new: RunFacts) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
+_MOST: Final = 1e300
+
+
 def get_number(value: object) -> float | None:
     """Return a finite number as float, or None for other values."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number else None  # type: ignore[arg-type]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not -_MOST < value < _MOST:
+        return None
+    return float(value)
 
 
-def _list_differences(base: RunFacts, new: RunFacts, pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
+def list_differences(base: RunFacts, new: RunFacts, pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
     """Yield what differs; ``reason``: why times cannot be compared because of it, or ""."""
     for name in dict.fromkeys([*base.environment, *new.environment]):
         first, second = base.environment.get(name), new.environment.get(name)

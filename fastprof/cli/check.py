@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     given = read_configuration(Path(CONFIGURATION))
     conditions = args.fail_if or given.get("fail-if", [])
     if not conditions and args.save_baseline is None:
-        raise UsageError(f"no condition: give --fail-if 'step_time_p50 > +5%', or fail-if in {CONFIGURATION}")
+        raise UsageError(f"no condition: give --fail-if 'step_time > +5%', or fail-if in {CONFIGURATION}")
     from fastprof.profile.gate import BASELINE_SUFFIX, check
 
     baseline = args.save_baseline
@@ -79,6 +79,8 @@ def read_configuration(path: Path) -> dict[str, Any]:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{path}: values are nested too deeply") from error
     conditions = table.get("fail-if", []) if isinstance(table, dict) else None
     if not isinstance(conditions, list) or not all(isinstance(text, str) for text in conditions):
         raise UsageError(f"{path}: fail-if in [check] is a list of conditions")

@@ -54,6 +54,8 @@ def run(args: argparse.Namespace) -> None:
     reading: dict[str, Any] = {name: getattr(args, name) for name in ("on_error", "threads", "max_unpacked")}
     if args.hta_steps is not None and args.hta is None:
         raise UsageError("--hta-steps needs --hta")
+    if args.hta is not None and (form in FORMS or args.against is not None or args.table is not None):
+        raise UsageError("--hta gives one table: without --against, --table, markdown and html")
     with output.open_sink(args, form) as sink:
         from fastprof.profile.comparison import compare, compare_events
 

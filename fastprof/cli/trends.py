@@ -102,6 +102,8 @@ def _show_figures(args: argparse.Namespace, form: str, trends: RunTrends) -> int
     from fastprof.profile.trend_figures import list_figure_reports, make_figures_table
 
     reports = list_figure_reports(args.figure)
+    if args.publish == "-" and args.output not in (None, "-"):
+        raise UsageError("--publish - writes the figures instead of the table: without -o")
     publish = None if args.publish is None else _choose_feed(args.publish)
     chosen = _choose_runs(args)
     runs = _analyse(args, chosen, lambda logdir, run: trends.figures(run, logdir, reports))

@@ -145,9 +145,11 @@ def open_earlier_runs(
     from fastprof.profile.loading import load
 
     runs = list_runs(logdir)
-    own = [place for place, run in enumerate(runs) if compared.intersection(file.path for file in run.files)]
-    earlier = runs[min(own) + 1 :] if own else runs
-    for run in [run for run in earlier if not compared.intersection(file.path for file in run.files)][:HISTORY_RUNS]:
+    paths = set(map(os.path.realpath, compared))
+    own = [not paths.isdisjoint(os.path.realpath(file.path) for file in run.files) for run in runs]
+    first = own.index(True) if True in own else -1
+    earlier = [run for run, is_own in zip(runs[first + 1 :], own[first + 1 :], strict=True) if not is_own]
+    for run in earlier[:HISTORY_RUNS]:
         try:
             yield load(run, **reading)
         except FastprofError:

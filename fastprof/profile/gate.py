@@ -14,6 +14,7 @@ from fastprof.errors import CaptureError, UsageError
 from fastprof.profile.comparison import make_run_facts, measure_run_facts, open_earlier_runs
 from fastprof.profile.profile import Profile
 from fastprof.profile.report import Report
+from fastprof.wording.quantities import format_size, shorten_name
 
 if TYPE_CHECKING:
     from fastprof.analyses.check import Condition, Reference
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 BASELINE_SUFFIX: Final = ".baseline.json"
 _FORMAT: Final = "fastprof baseline"
+_MOST_BYTES: Final = 16 << 20
 
 
 def check(
@@ -45,6 +47,8 @@ def check(
     from fastprof.profile.loading import load
 
     conditions = [parse_condition(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
+    if not conditions and save_baseline is None:
+        raise UsageError("there are no conditions: give fail_if, such as 'step_time > +5%'")
     profile = new if isinstance(new, Profile) else load(new, **reading)
     names = list(list_reports(conditions))
     facts = make_run_facts(profile, profile.reports_together(*names))
@@ -60,8 +64,8 @@ def _read_reference(
     """Return the baseline of a file, or the facts of earlier runs, the newest first; and whether the batch differs, if
     step times are compared."""
     from fastprof.analyses.check import Reference, list_reports
+    from fastprof.analyses.compare import list_differences
     from fastprof.derive.comparison.part_matching import match_parts
-    from fastprof.derive.comparison.work_change import find_batch_change
     from fastprof.inputs.resolve import list_runs
     from fastprof.profile.loading import load
 
@@ -72,11 +76,19 @@ def _read_reference(
         profiles = list(open_earlier_runs(path, set(new.sources), reading))
     else:
         profiles = [load(path, **reading)]
+    if any({*map(os.path.realpath, run.sources)} == {*map(os.path.realpath, new.sources)} for run in profiles):
+        raise UsageError("against is the checked run itself: give an earlier one")
     runs = [make_run_facts(profile, profile.reports_together(*names)) for profile in profiles]
     if not profiles or not any(condition.is_change and condition.report == "steps" for condition in conditions):
         return Reference(runs)
-    parts = [measure_run_facts(profile).parts for profile in (profiles[0], new)]
-    return Reference(runs, batch=find_batch_change(match_parts(*parts)))
+    base, checked = (measure_run_facts(profile) for profile in (profiles[0], new))
+    pairs = match_parts(base.parts, checked.parts)
+    reasons = [row["reason"] for row in list_differences(base, checked, pairs) if row["reason"]]
+    models = [run.environment.get("devices", "") for run in (base, checked)]
+    kinds = [{model.lstrip("0123456789, ") for model in text.split(", ")} for text in models]
+    if kinds[0] != kinds[1]:
+        reasons.append(f"the devices differ ({' → '.join(models)})")
+    return Reference(runs, reason=reasons[0] if reasons else "")
 
 
 def write_baseline(path: Path, facts: RunFacts) -> None:
@@ -100,19 +112,30 @@ def write_baseline(path: Path, facts: RunFacts) -> None:
 
 def read_baseline(path: Path) -> Reference:
     """Read what ``write_baseline`` wrote. CaptureError: the file is not a baseline."""
-    from fastprof.analyses.check import Reference
-    from fastprof.analyses.compare import RunFacts
+    from fastprof.analyses.check import DEFINITIONS, Reference
+    from fastprof.analyses.compare import RunFacts, get_number
     from fastprof.derive.comparison.step_parts import RunSteps
+    from fastprof.derive.comparison.step_statistics import find_warm_up
 
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ValueError(f"more than {format_size(_MOST_BYTES)}")
+        document = json.loads(data)
         if document["format"] != _FORMAT:
-            raise ValueError(document["format"])
-        number, time_ps = np.array(document["steps"], np.int64).reshape(-1, 2).T
-        figures = {str(name): (value, unit) for name, (value, unit) in document["figures"].items()}
-        facts = RunFacts(
-            str(document["run"]), RunSteps(number, time_ps, 0), (), figures, {}, dict(document["environment"])
-        )
-        return Reference([facts], int(document["definitions"]))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise CaptureError(f"not a baseline of fastprof: {error}", path=os.fspath(path)) from error
+            raise ValueError("another format")
+        version = document["definitions"]
+        if not isinstance(version, int) or not 0 < version <= DEFINITIONS:
+            raise ValueError("made by a newer fastprof, or damaged")
+        steps = document["steps"]
+        if not all(type(part) is int and 0 <= part < 1 << 62 for step in steps for part in step):
+            raise ValueError("steps are pairs of a number and a time in ps")
+        number, time_ps = np.array(steps, np.int64).reshape(len(steps), 2).T
+        figures = {str(name): (get_number(value), unit) for name, (value, unit) in document["figures"].items()}
+        environment = {str(name): str(value) for name, value in document["environment"].items()}
+        known = RunSteps(number, time_ps, find_warm_up(time_ps))
+        return Reference([RunFacts(str(document["run"]), known, (), figures, {}, environment)], version)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        reason = shorten_name(str(error) or type(error).__name__, 100)
+        raise CaptureError(f"not a baseline of fastprof: {reason}", path=os.fspath(path)) from error

@@ -135,3 +135,13 @@ def test_planted_change_is_found(name: str) -> None:
         assert planted.first in f"{first['title']} {first['name']} {first['kind']} {first['where']}", report
         row_us = planted.change_us if planted.row_us is None else planted.row_us
         assert first["change_ps"] / 1e6 == pytest.approx(row_us, rel=0.1), report
+
+
+@pytest.mark.parametrize(
+    "shape", ["a" * 4_000, f"f32[{'9' * 5_000}]", f"f32[3,{'9' * 400}]", "(" * 10_000, "f32[" * 3_000]
+)
+def test_shapes_of_any_length_cost_little(shape: str) -> None:
+    odd = [replace(op, shape=shape) for op in MODEL]
+    runs = [fastprof.load(io.BytesIO(replace(BASE, steps=4, ops=ops).captures()[0])) for ops in (MODEL, odd, odd)]
+    assert fastprof.compare(runs[1], runs[2]).scalars["verdict"].value == "unchanged"
+    assert fastprof.compare(runs[0], runs[1]).scalars["verdict"].value == "unchanged"

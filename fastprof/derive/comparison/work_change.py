@@ -51,12 +51,14 @@ def _compare_shapes(base: str, new: str) -> tuple[int, int] | None:
     return different[0] if len(different) == 1 and all(different[0]) else None
 
 
-_ARRAY: Final = re.compile(r"([a-z]+\d*\w*)\[([\d,]*)\]")
+_ARRAY: Final = re.compile(r"([a-z][a-z0-9]{0,15})\[(\d{1,12}(?:,\d{1,12}){0,15})\]")
+_MOST: Final = 200
+"""Characters of a shape that are looked at."""
 
 
 def _read_dimensions(shape: str) -> tuple[str, list[int]] | None:
-    array = _ARRAY.search(shape)
-    return None if array is None else (array[1], [int(size) for size in array[2].split(",") if size])
+    array = _ARRAY.search(shape, 0, _MOST)
+    return None if array is None else (array[1], [int(size) for size in array[2].split(",")])
 
 
 def _find_flops_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
