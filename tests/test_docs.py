@@ -162,6 +162,12 @@ def test_links_lead_somewhere() -> None:
     assert checked > 5
 
 
+def test_the_site_has_every_page() -> None:
+    listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in pages if not page.startswith("analyses/")} <= set(listed)
+
+
 def test_targets_of_the_makefile_that_are_named_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
