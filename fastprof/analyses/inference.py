@@ -1,6 +1,6 @@
 """Requests and batches of a model server: latency by percentile and by part.
 
-A request is a group of events on host threads that a server request began; formulas: docs/analyses/inference.md.
+A request is the group of host-thread events that a server request started; formulas: docs/analyses/inference.md.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ _TABLES: Final = (
         Count("step", "step number, as in the steps analysis", lambda rows: rows.db.number),
         String("name", "step name; null: the capture records no name",
                lambda rows: [name or None for name in rows.db.label]),
-        Flag("complete", "false if the step may be cut off and does not count for averages and verdicts: the first "
-             "and the last of more than five steps, except on TPUs and of PyTorch's profiler",
+        Flag("complete", "false if the step may be cut off and is therefore excluded from averages and verdicts: the "
+                         "first and last of more than five steps, except on TPUs and in captures of PyTorch's profiler",
              lambda rows: rows.db.complete),
         Picoseconds("step_ps", "step time, until the next one begins, on its slowest core"),
         *resting_on(

@@ -191,8 +191,8 @@ SCALARS = {
                                           "measured it", "matrix unit utilization"),
     "hbm_utilization_percent": ScalarSpec("%", "mean over hosts of the use of the memory bandwidth, as the profiler "
                                           "measured it"),
-    "flops_utilization_percent": ScalarSpec("%", "floating point operations of device ops / operations at peak in the "
-                                            "time that devices were observed"),
+    "flops_utilization_percent": ScalarSpec("%", "floating point operations of device ops / peak operations over the "
+                                                 "observed device time"),
     "memory_utilization_percent": ScalarSpec("%", "HBM bytes of device ops / HBM bytes at peak in the time that "
                                              "devices were observed"),
     "host_op_percent": ScalarSpec("%", "occurrences of framework ops on hosts / on hosts and devices",

@@ -342,8 +342,9 @@ def _make_split_columns(span: str) -> tuple[Column, ...]:
     """Make columns for the time of a device over ``span``, and what it was spent on."""
     return (
         Picoseconds("duration_ps", f"time of {span} = compute_ps + exposed_ps + idle_ps"),
-        Picoseconds("compute_ps", "time in which the device computes: on TPUs the innermost op of the op line does not "
-                    "communicate; on GPUs a kernel that neither communicates nor copies runs on any stream"),
+        Picoseconds("compute_ps", "time in which the device computes: on TPUs, the innermost op of the op line does "
+                                  "not communicate; on GPUs, at least one stream runs a kernel that neither "
+                                  "communicates nor copies"),
         Picoseconds("communication_ps", "time in which communication is in flight = hidden_ps + exposed_ps"),
         Picoseconds("hidden_ps", "time in which communication is in flight while the device computes"),
         Picoseconds("exposed_ps", "time in which communication is in flight while the device does not compute"),

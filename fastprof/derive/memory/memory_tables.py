@@ -162,7 +162,8 @@ def list_moments(host: MemoryFigures) -> HostMemoryRows:
 
 REQUEST = (
     *WHOSE,
-    Text("fits", "yes: a free chunk is large enough; no: no free chunk is large enough, or all free memory is less; if "
+    Text("fits", "yes: a free chunk is large enough; no: no free chunk is large enough, or total free memory is too "
+                 "small; if "
          "the device has it: the allocator can take enough memory from the device; not known: the size is between the "
          "bounds of the largest chunk, or of the memory that the allocator may take",
          lambda rows: TextCells(ANSWERS, rows.values.answer[rows.values.first])),

@@ -171,7 +171,7 @@ export class EventPanel {
 
   statRows(details, first) {
     return details.stats.map((stat, place) => [
-      h("dt", { title: stat.of === "metadata" ? "Of every event of this name" : "Of this event",
+      h("dt", { title: stat.of === "metadata" ? "All events with this name" : "Of this event",
         class: stat.of === "metadata" ? "tl-of-metadata" : "" }, visible(stat.name)),
       h("dd", { title: CLOCKS[stat.name] ?? stat.kind },
         folded(stat.value ?? "–", inUnit(stat), this.restOf(details, stat.letters, { stat: first + place }))),
