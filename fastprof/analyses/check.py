@@ -175,7 +175,7 @@ SECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a run is checked against: one run, or earlier runs. ``version``: of the definitions of its figures;
+    """Reference of a check: one run, or earlier runs. ``version``: of the definitions of its figures;
     ``reason``: why steps of the first run and the checked one cannot be compared, or ""."""
 
     runs: Sequence[RunFacts]

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from fastprof.derive.devices.device_peaks import describe_device
 from fastprof.derive.devices.run_environment import CPU
+from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import FastprofError, UsageError
 from fastprof.profile.profile import Profile
 from fastprof.profile.report import Report
@@ -20,6 +21,7 @@ from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.analyses.compare import RunFacts
+    from fastprof.derive.comparison.step_parts import RunSteps
     from fastprof.inputs.resolve import Named
 
 
@@ -75,7 +77,8 @@ def measure_run_facts(profile: Profile, steps_from: str = "auto") -> RunFacts:
     from fastprof.analyses.compare import REPORTS
     from fastprof.derive.comparison.step_parts import computes_outside, list_step_parts
 
-    reports = profile.reports_together(*REPORTS, steps_from=steps_from)
+    params = {} if steps_from == AUTO else {"steps_from": steps_from}  # reports of the default may be known
+    reports = profile.reports_together(*REPORTS, **params)
     facts = make_run_facts(profile, reports)
     by_step, ops = reports["gaps"].tables["by_step"], reports["op_stats"]
     if len(facts.steps.judged) and computes_outside(facts.steps, by_step):
@@ -96,10 +99,12 @@ def make_run_facts(profile: Profile, reports: Mapping[str, Report]) -> RunFacts:
     values = {name: (figure.value, figure.unit) for name, figure in figures.items()}
     reasons = {name: figure.reason for name, figure in figures.items() if figure.reason is not None}
     steps = list_run_steps(reports["steps"].tables["steps"])
-    return RunFacts(profile.run or "", steps, (), values, reasons, _describe_environment(profile, reports["steps"]))
+    return RunFacts(
+        profile.run or "", steps, (), values, reasons, _describe_environment(profile, reports["steps"], steps)
+    )
 
 
-def _describe_environment(profile: Profile, steps: Report) -> dict[str, str]:
+def _describe_environment(profile: Profile, report: Report, steps: RunSteps) -> dict[str, str]:
     """Return what two runs should have in common, by display name."""
     planes, stats = profile.tables["planes"].to_pylist(), _read_plane_stats(profile)
     models = Counter(
@@ -110,8 +115,8 @@ def _describe_environment(profile: Profile, steps: Report) -> dict[str, str]:
     facts = {
         "hosts": f"{profile.tables['hosts'].num_rows:,}",
         "devices": ", ".join(f"{count:,} {model}" for model, count in sorted(models.items())) or CPU,
-        "steps from": steps.scalars["steps_source"].value,
-        "complete steps": f"{steps.scalars['step_count'].value or 0:,}",
+        "steps from": report.scalars["steps_source"].value,
+        "complete steps": f"{len(steps.number):,}",
     }
     return {name: str(value) for name, value in facts.items() if value is not None}
 

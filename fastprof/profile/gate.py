@@ -17,7 +17,7 @@ from fastprof.profile.report import Report
 from fastprof.wording.quantities import format_size, shorten_name
 
 if TYPE_CHECKING:
-    from fastprof.analyses.check import Condition, Reference
+    from fastprof.analyses.check import Reference
     from fastprof.analyses.compare import RunFacts
     from fastprof.inputs.resolve import Named
 
@@ -34,7 +34,7 @@ def check(
     save_baseline: str | os.PathLike[str] | None = None,
     **reading: Any,
 ) -> Report:
-    """Check a run against conditions, each of which describes a run that fails: ``step_time_p50 > +5%``,
+    """Check a run against conditions. A condition describes a run that fails: ``step_time > +5%``,
     ``peak_memory > 14GiB``, ``gaps.idle_share > 20%``.
 
     ``against``: an earlier capture or run, a log directory with earlier runs, or a file that ``save_baseline`` wrote.
@@ -44,6 +44,7 @@ def check(
     condition; docs/compare.md has the rules. UsageError: not a condition. Other errors are those of ``load``.
     """
     from fastprof.analyses.check import check_run, list_reports, parse_condition
+    from fastprof.analyses.compare import REPORTS
     from fastprof.profile.loading import load
 
     conditions = [parse_condition(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
@@ -51,44 +52,50 @@ def check(
         raise UsageError("there are no conditions: give fail_if, such as 'step_time > +5%'")
     profile = new if isinstance(new, Profile) else load(new, **reading)
     names = list(list_reports(conditions))
+    compares_steps = any(condition.is_change and condition.report == "steps" for condition in conditions)
+    if against is not None and compares_steps:
+        names += [name for name in REPORTS if name not in names]  # one pass: the runs may not be comparable
     facts = make_run_facts(profile, profile.reports_together(*names))
-    reference = None if against is None else _read_reference(against, profile, conditions, reading | {"run": None})
+    reference = None
+    if against is not None:
+        reference = _read_reference(os.fspath(against), profile, names, compares_steps, reading | {"run": None})
     if save_baseline is not None:
         write_baseline(Path(save_baseline), facts)
     return Report(check_run(facts, reference, conditions))
 
 
 def _read_reference(
-    against: str | os.PathLike[str], new: Profile, conditions: Sequence[Condition], reading: Mapping[str, Any]
+    path: str, new: Profile, names: Sequence[str], compares_steps: bool, reading: Mapping[str, Any]
 ) -> Reference:
-    """Return the baseline of a file, or the facts of earlier runs, the newest first; and whether the batch differs, if
-    step times are compared."""
-    from fastprof.analyses.check import Reference, list_reports
-    from fastprof.analyses.compare import list_differences
-    from fastprof.derive.comparison.part_matching import match_parts
+    """Return the baseline of a file, or the facts of earlier runs, the newest first. ``names``: reports to measure;
+    ``compares_steps``: find out whether step times of the newest one can be compared."""
+    from fastprof.analyses.check import Reference
     from fastprof.inputs.resolve import list_runs
     from fastprof.profile.loading import load
 
-    path, names = os.fspath(against), list(list_reports(conditions))
     if path.endswith(BASELINE_SUFFIX):
         return read_baseline(Path(path))
-    if Path(path).is_dir() and len(list_runs(path)) > 1:
-        profiles = list(open_earlier_runs(path, set(new.sources), reading))
-    else:
-        profiles = [load(path, **reading)]
-    if any({*map(os.path.realpath, run.sources)} == {*map(os.path.realpath, new.sources)} for run in profiles):
-        raise UsageError("against is the checked run itself: give an earlier one")
-    runs = [make_run_facts(profile, profile.reports_together(*names)) for profile in profiles]
-    if not profiles or not any(condition.is_change and condition.report == "steps" for condition in conditions):
-        return Reference(runs)
-    base, checked = (measure_run_facts(profile) for profile in (profiles[0], new))
-    pairs = match_parts(base.parts, checked.parts)
-    reasons = [row["reason"] for row in list_differences(base, checked, pairs) if row["reason"]]
-    models = [run.environment.get("devices", "") for run in (base, checked)]
+    is_history = Path(path).is_dir() and len(list_runs(path)) > 1
+    runs, reason = [], ""
+    for earlier in open_earlier_runs(path, set(new.sources), reading) if is_history else [load(path, **reading)]:
+        if {*map(os.path.realpath, earlier.sources)} == {*map(os.path.realpath, new.sources)}:
+            raise UsageError("against is the checked run itself: give an earlier one")
+        runs.append(make_run_facts(earlier, earlier.reports_together(*names)))
+        if compares_steps and len(runs) == 1:
+            reason = _explain_difference(measure_run_facts(earlier), measure_run_facts(new))
+    return Reference(runs, reason=reason)
+
+
+def _explain_difference(base: RunFacts, new: RunFacts) -> str:
+    """Return why step times of two runs cannot be compared, or ""."""
+    from fastprof.analyses.compare import list_differences
+    from fastprof.derive.comparison.part_matching import match_parts
+
+    differences = list_differences(base, new, match_parts(base.parts, new.parts))
+    models = [run.environment.get("devices", "") for run in (base, new)]
     kinds = [{model.lstrip("0123456789, ") for model in text.split(", ")} for text in models]
-    if kinds[0] != kinds[1]:
-        reasons.append(f"the devices differ ({' → '.join(models)})")
-    return Reference(runs, reason=reasons[0] if reasons else "")
+    others = f"the devices differ ({' → '.join(models)})" if kinds[0] != kinds[1] else ""
+    return next((row["reason"] for row in differences if row["reason"]), others)
 
 
 def write_baseline(path: Path, facts: RunFacts) -> None:
