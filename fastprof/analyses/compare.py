@@ -182,7 +182,8 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
         "environment": differences,
         "steps": list(_list_steps(base=base.steps, new=new.steps)),
     }
-    values = _compute_values(base, new, change, verdict, reasons, changes)
+    values = _compute_values(base, new, change, changes)
+    values |= {"verdict": verdict, "headline": _make_headline(values, change, verdict, reasons, changes)}
     return AnalysisReport(
         NAME,
         {name: pa.Table.from_pylist(rows, schema=TABLES[name].arrow()) for name, rows in tables.items()},
@@ -203,52 +204,42 @@ def _get_mean(steps: RunSteps) -> int | None:
 
 
 def _compute_values(
-    base: RunFacts,
-    new: RunFacts,
-    change: StepChange | None,
-    verdict: str,
-    reasons: Sequence[str],
-    changes: Sequence[Mapping[str, Any]],
+    base: RunFacts, new: RunFacts, change: StepChange | None, changes: Sequence[Mapping[str, Any]]
 ) -> dict[str, Known]:
+    """Return the figures but the verdict and the headline."""
     first, second = _get_mean(base.steps), _get_mean(new.steps)
     few = (None, _FEW)
-    missing: Known = few if change is None else None
     known = first is not None and second is not None
     values: dict[str, Known] = {
-        "headline": _make_headline(base, new, change, verdict, reasons, changes),
-        "verdict": verdict,
         "base_step_ps": few if first is None else first,
         "new_step_ps": few if second is None else second,
         "step_change_ps": second - first if first is not None and second is not None else few,
         "step_change_share": change.share if change else few,
+        "step_change_low_share": change.low if change else few,
+        "step_change_high_share": change.high if change else few,
+        "smallest_detectable_share": change.smallest if change else few,
+        "rule": change.rule if change else few,
         "unexplained_ps": changes[-1]["change_ps"] if changes else (None, "devices or steps are not recorded"),
     }
     for name, run in (("base", base), ("new", new)):
         judged = run.steps.judged_ps
         values[f"{name}_median_ps"] = round(float(np.median(judged))) if known and len(judged) else few
         values[f"{name}_step_count"] = len(judged)
-    shares: dict[str, Known] = {
-        "step_change_low_share": change.low if change else None,
-        "step_change_high_share": change.high if change else None,
-        "smallest_detectable_share": change.smallest if change else None,
-        "rule": change.rule if change else None,
-    }
-    return values | {name: value if missing is None else missing for name, value in shares.items()}
+    return values
 
 
 _SIGNS: Final = {SLOWER: "slower", FASTER: "faster"}
 
 
 def _make_headline(
-    base: RunFacts,
-    new: RunFacts,
+    values: Mapping[str, Known],
     change: StepChange | None,
     verdict: str,
     reasons: Sequence[str],
     changes: Sequence[Mapping[str, Any]],
 ) -> str:
-    first, second = _get_mean(base.steps), _get_mean(new.steps)
-    if first is None or second is None or change is None:
+    first, second = values["base_step_ps"], values["new_step_ps"]
+    if not isinstance(first, int) or not isinstance(second, int) or change is None:
         return f"Cannot compare: {reasons[0] if reasons else _FEW}."
     times = f"{format_time(first)} → {format_time(second)}"
     if verdict == NOT_COMPARABLE:
