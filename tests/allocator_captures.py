@@ -150,7 +150,7 @@ class BestFit:
 
 
 def six_digits(value: float) -> float | int:
-    """As profilers record it: through text of six significant digits, and an integer as an integer."""
+    """Round a value as profilers do: through text of six significant digits; integers stay integers."""
     written = float(f"{value:.6g}")
     return int(written) if written.is_integer() else written
 

@@ -45,7 +45,7 @@ PATTERNS = {
     "whole number": r"\bwhole numbers?\b",
     "if threads compute": r"\bif threads compute\b",
 }
-"""What may stand only so often in messages, descriptions, docs and on the page."""
+"""Patterns with ceilings in messages, descriptions, docs and on the page."""
 
 _FORMS = {
     "tell": "tells?|telling",
@@ -134,7 +134,7 @@ def _list_literals(text: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def sentences(texts: dict[str, str]) -> list[tuple[str, str]]:
-    """What users read, sentence by sentence, each with its file."""
+    """Return the sentences that users read, each with its file."""
     readers = {".md": _list_prose, ".py": _list_strings, ".js": _list_literals}
     return [
         (name, sentence)

@@ -32,7 +32,7 @@ _OF_FINDING: Final = (
 )  # fmt: skip
 _SENTENCE_END: Final = compile_late(r"(?<=[.!?]) (?=[A-Z])", re.ASCII)
 _NO_PYTHON: Final = frozenset(("host threads", "Python functions"))
-"""Records of which one is missing if the capture has no Python functions."""
+"""Missing records of captures without Python functions."""
 _HOW_TO_LIST: Final = " (fastprof diagnosis --verbose lists them)"
 _TITLE_LINES, _ACTION_LINES, _NOTICE_LINES = 2, 3, 2
 _MOST_NOTICES: Final = 2

@@ -20,7 +20,7 @@ BASE, MIDDLE, NEW = "2026_01_01_00_00_00", "2026_01_02_00_00_00", "2026_01_03_00
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of three runs the newest has a slower op and a quicker one, the middle one other devices and markup as a name."""
+    """Make three runs: the newest with a slower and a faster op, the middle with other devices and markup in a name."""
     folder = tmp_path_factory.mktemp("logs")
     plan = Plan(MODEL, steps=12, chips=1)
     slower = plan.changed("fusion.3", time_us=4400).changed("fusion.5", time_us=1800)

@@ -24,7 +24,7 @@ MARKUP = "<img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, of which the new one has a slower op; one with another name; one that cannot be read."""
+    """Make two runs, the new one with a slower op, a run with another name, and an unreadable run."""
     folder = tmp_path_factory.mktemp("logs")
     plan = Plan(MODEL, steps=10, chips=1)
     write_run(folder, BASE, plan.captures()[0])

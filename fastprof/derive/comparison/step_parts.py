@@ -1,4 +1,4 @@
-"""What the mean step of a run is made of: device time by op, and by cause where devices do not compute.
+"""Parts of the mean step of a run: device time by op, and by cause where devices do not compute.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Whether two runs do the same work per step: batches by the shapes of ops, or by their arithmetic."""
+"""Changes of the work per step: batches by op shapes, or by op arithmetic."""
 
 from __future__ import annotations
 

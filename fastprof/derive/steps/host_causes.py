@@ -310,7 +310,7 @@ def _make_ranks() -> UInt8s:
 
 
 LOADS: Final = np.isin(np.arange(256), (Code.INPUT, Code.INPUT_WORDS))
-"""Which codes say that input is loaded."""
+"""Mask of the codes of input loading."""
 RANKS: Final = _make_ranks()
 """[role, code] which of several threads that say something says what the host does: the lowest counts."""
 _ALWAYS: Final = np.array([[-(2**63), 2**63 - 1]])

@@ -48,7 +48,7 @@ async function fill(box, status, title, [analysis, table, column], { source, sig
   });
 }
 
-/** By node of a tree in preorder, how the share of all nodes of its path in the time of the root changed. */
+/** Return for each node of a preorder tree the change of its path's share of the root time. */
 export function shareChanges(data, before, column) {
   const numbers = new Map();
   const [after, base] = [data, before].map((tree) => {
@@ -66,7 +66,7 @@ export function shareChanges(data, before, column) {
   return after.paths.map((path) => after.share(path) - base.share(path));
 }
 
-/** From grey to red for 1, to green for -1. */
+/** Return a colour between grey (0), red (1) and green (-1). */
 function shadeOf(part) {
   const full = part > 0 ? LARGER : SMALLER;
   return `rgb(${SAME.map((from, at) => Math.round(from + (full[at] - from) * Math.abs(part))).join(", ")})`;

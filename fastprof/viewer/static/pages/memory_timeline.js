@@ -22,10 +22,10 @@ const COLUMNS = ["start_ps", "stack_bytes", "heap_bytes", "in_use_bytes", "free_
 export class MemoryTimeline {
   constructor(element, options) {
     Object.assign(this, options);
-    this.stretches = fromStretches(this.timeline);
-    this.view = this.stretches;
-    this.time = scale(this.stretches.time, "ps");
-    this.size = scale([...this.stretches.most, this.peak.peak_bytes], "bytes");
+    this.intervals = fromIntervals(this.timeline);
+    this.view = this.intervals;
+    this.time = scale(this.intervals.time, "ps");
+    this.size = scale([...this.intervals.most, this.peak.peak_bytes], "bytes");
     this.box = h("div");
     this.note = h("p.sentence", { role: "status" }, this.stretchNote());
     element.append(this.box, this.note);
@@ -38,13 +38,13 @@ export class MemoryTimeline {
   }
 
   get isStretched() {
-    return this.stretches.count.some((one) => one > 1);
+    return this.intervals.count.some((one) => one > 1);
   }
 
   stretchNote() {
     if (!this.isStretched) return "";
-    const all = this.stretches.count.reduce((sum, one) => sum + one, 0);
-    return `${number(this.stretches.time.length)} intervals of ${
+    const all = this.intervals.count.reduce((sum, one) => sum + one, 0);
+    return `${number(this.intervals.time.length)} intervals of ${
       number(all)
     } allocations and frees, each drawn at its maximum; zoom in for all.`;
   }
@@ -118,13 +118,13 @@ export class MemoryTimeline {
     if (!this.isStretched || this.context.saved) return;
     const [from, to] = range ?? [-Infinity, Infinity];
     const duration = this.timeline.column("duration_ps");
-    const rows = this.stretches.time.map((_, row) => row).filter((row) =>
-      this.stretches.time[row] + duration[row] >= from && this.stretches.time[row] <= to
+    const rows = this.intervals.time.map((_, row) => row).filter((row) =>
+      this.intervals.time[row] + duration[row] >= from && this.intervals.time[row] <= to
     );
-    const count = rows.reduce((sum, row) => sum + this.stretches.count[row], 0);
+    const count = rows.reduce((sum, row) => sum + this.intervals.count[row], 0);
     if (!rows.length) return;
     if (count > CLOSE) {
-      this.showView(this.stretches, this.stretchNote());
+      this.showView(this.intervals, this.stretchNote());
       return;
     }
     const first = this.timeline.value(rows[0], "first_snapshot");
@@ -148,7 +148,7 @@ function bandsOf(data, colour) {
   });
 }
 
-function fromStretches(data) {
+function fromIntervals(data) {
   const count = data.column("snapshot_count");
   const time = data.column("most_ps");
   return { ...shared(data), time: time.includes(null) ? data.column("start_ps") : time,

@@ -71,14 +71,14 @@ export class SessionModel {
       last: this.id.length, events: total });
   }
 
-  /** Whether a track is folded at first: counters, their samples, Python calls, derived tracks but steps, many lanes. */
+  /** Return whether a track is folded at first: counters, samples, Python calls, derived tracks but steps, many lanes. */
   startsFolded(track) {
     const kind = this.kind[track];
     const isDerived = this.derived[track] && kind !== KINDS.steps;
     return isDerived || FOLDED.has(kind) || this.lanes[track] > MOST_LANES_OPEN;
   }
 
-  /** Whether a track folds: a counter to a low graph, others to one row for all lanes. */
+  /** Return whether a track can fold: counters to a low graph, others to one row for all lanes. */
   canFold(track) {
     return this.kind[track] === KINDS.counter || this.lanes[track] > 1;
   }
