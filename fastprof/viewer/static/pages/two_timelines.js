@@ -33,8 +33,9 @@ class TwoTimelines {
     const step = (by, words, label) =>
       h("button.button", { "aria-label": label, title: label, onclick: () => this.go(by) }, words);
     const link = (words, run, params) => h("a.button", { href: addressOf(run, params) }, words);
-    this.tools = h("div.two-tools", h("label", "Aligned at step ", this.picker), step(-1, "‹", "Previous step"),
-      step(1, "›", "Next step"), this.change, h("span.spring"), link("Figures", context.run, { base }),
+    this.choice = h("span.two-choice", h("label", "Aligned at step ", this.picker), step(-1, "‹", "Previous step"),
+      step(1, "›", "Next step"));
+    this.tools = h("div.two-tools", this.choice, this.change, h("span.spring"), link("Figures", context.run, { base }),
       link("Swap runs", base, { base: context.run, view: "timelines" }));
     this.halves = Object.fromEntries(SIDES.map((side) => [side, this.halfOf(side)]));
     this.node = h("div.two", this.tools, ...SIDES.map((side) => this.halves[side]));
@@ -148,7 +149,7 @@ class TwoTimelines {
 
   /** Says what is aligned, and how long it takes in both runs. */
   describe() {
-    this.picker.disabled = !this.pairs.length;
+    this.choice.hidden = !this.pairs.length;
     if (!this.pairs.length) {
       this.change.textContent = "Not every run has recorded steps: both begin at the left.";
       return;
