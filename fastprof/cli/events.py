@@ -96,6 +96,8 @@ def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
     columns = args.columns or _choose_columns(form, profile)
     batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
+    if form == output.BRIEF:
+        return _write_brief(batches, total, args, sink)
     passage = _CountedBatches(batches, limit, stats, lambda done: progress("writing events", done, total))
     hidden: list[str] = []
     sink.send(render_table(form, passage, name="events", look=sink.look, left_out=hidden))
@@ -109,6 +111,18 @@ def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
         if not passage.more or stat not in known:  # if not all events were read, the others may have it
             talk.note(f"none of these events has the stat {stat!r}; {arguments.find_nearest([stat], known)}")
     return passage.rows
+
+
+def _write_brief(batches: Iterator[pa.RecordBatch], total: int, args: argparse.Namespace, sink: output.Sink) -> int:
+    """Write the first events, and return their number. ``total``: the number of all, or 0 if they were not counted."""
+    import pyarrow as pa
+
+    from fastprof.render import brief
+
+    head = pa.Table.from_batches([next(batches)])
+    document = brief.summarise_table("events", head, output.make_question(args), total or None)
+    sink.send(brief.write_document(document))
+    return int(head.num_rows)
 
 
 class _CountedBatches:

@@ -92,7 +92,7 @@ def _check_form(args: argparse.Namespace) -> str:
         ):
             if given:
                 raise UsageError(f"{name} needs --module NAME; without --module the programs are listed")
-        if form not in FORMATS:
+        if form not in (*FORMATS, output.BRIEF):
             raise UsageError(f"--format {form} needs --module NAME")
     elif args.instruction is None:
         if args.width is not None:
@@ -148,7 +148,7 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
         args.talk.note(
             f"showing the program of host {chosen.host}; {names} ran another with this id; choose one with --host NAME"
         )
-    if args.instruction is None and form in ("table", "csv", "arrow"):
+    if args.instruction is None and form in ("table", "csv", "arrow", output.BRIEF):
         table = chosen.instructions(profile.table_set.session.log)
         table = table.select(_INSTRUCTIONS) if form == "table" else table
         output.send_table(args, sink, table, "hlo_instructions", form, "instructions")

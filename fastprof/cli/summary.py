@@ -10,6 +10,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fastprof.cli import analysis, arguments, output
@@ -17,6 +18,7 @@ from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import AnalysisReport
+    from fastprof.render.brief import Question
     from fastprof.render.table_forms import Look
 
 _REPORTS: Final = ("overview", "diagnosis")
@@ -77,15 +79,18 @@ def run(args: argparse.Namespace) -> None:
             table = analysis.merge_runs(profile, reports, args)["diagnosis"].tables["findings"]
             output.send_table(args, sink, table.slice(0, most), "findings", form, "findings")
         else:
-            write = _write_json if form == "json" else _write_text
-            documents = {}
-            for name, of_run in reports.items():
+            sources = {}
+            for name in reports:
                 named = [name] if profile.has_runs and len(args.session) == 1 else args.run or []
                 words = [*map(shlex.quote, args.session), *(f"--run {shlex.quote(run)}" for run in named)]
-                source = _Source(args.session, name, " ".join(words))
-                documents[name] = write(source, of_run, sink.look, most)
-            several = output.join_runs(documents, form, sink.look)
-            sink.send(several if profile.has_runs else next(iter(documents.values())))
+                sources[name] = _Source(args.session, name, " ".join(words))
+            if form == output.BRIEF:
+                sink.send(_write_brief(sources, reports, output.make_question(args)))
+            else:
+                write = _write_json if form == "json" else _write_text
+                documents = {name: write(source, reports[name], sink.look, most) for name, source in sources.items()}
+                several = output.join_runs(documents, form, sink.look)
+                sink.send(several if profile.has_runs else next(iter(documents.values())))
     arguments.note_log(session, args)
     output.note_written(args)
 
@@ -143,6 +148,26 @@ def _write_json(
         "next": [command.join(source.words) for command in list_next(findings, source, reports)],
     }
     yield json.dumps(document, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _write_brief(
+    sources: Mapping[str, _Source], reports: Mapping[str, Mapping[str, AnalysisReport]], question: Question
+) -> Iterator[bytes]:
+    """Return the first figures and the findings of each run as one brief document."""
+    from fastprof.render import brief
+
+    def summarise_run(
+        source: _Source, of_run: Mapping[str, AnalysisReport], room: int = brief.MOST_BYTES
+    ) -> brief.Document:
+        overview, diagnosis = (of_run[name] for name in _REPORTS)
+        figures = {name: overview.scalars[name] for name in (*_CAPTURED, *_FIGURES)}
+        commands = [
+            command.join(source.words) for command in list_next(_list_findings(diagnosis, _SHOWN), source, of_run)
+        ]
+        return brief.summarise_report(diagnosis, question, room, chosen=figures, more=commands)
+
+    runs = {name: partial(summarise_run, source, reports[name]) for name, source in sources.items()}
+    return brief.write_document(brief.summarise_several(runs, "runs") if len(runs) > 1 else next(iter(runs.values()))())
 
 
 def _list_findings(diagnosis: AnalysisReport, most: int | None) -> list[dict[str, Any]]:
