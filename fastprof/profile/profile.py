@@ -173,10 +173,10 @@ class Profile(AnalysisMethods):
         that ``event_table`` accepts."""
         return self._tables.stat_names()
 
-    def event_summary(self) -> pa.Table:
+    def event_summary(self, percentiles: Sequence[int] = ()) -> pa.Table:
         """Return events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by
-        name."""
-        return make_event_summary(self._tables)
+        name. ``percentiles``: of the durations, such as (50, 99) for the columns p50_ps and p99_ps."""
+        return make_event_summary(self._tables, percentiles)
 
     def remarks(self) -> pa.Table:
         """Return the rows of ``import_log`` so far. Reads nothing further to complete them."""

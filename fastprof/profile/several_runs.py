@@ -193,8 +193,8 @@ class ProfileOfRuns(Profile):
     def stat_names(self) -> list[str]:
         return self._of_runs.stat_names()
 
-    def event_summary(self) -> pa.Table:
-        return self._of_runs.event_summary()
+    def event_summary(self, percentiles: Sequence[int] = ()) -> pa.Table:
+        return self._of_runs.event_summary(percentiles)
 
     def remarks(self) -> pa.Table:
         return stack_tables({name: run.remarks() for name, run in self._runs.items()})
