@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from fastprof.decode.xspace_capture import Capture
     from fastprof.export.by_workers import RunOfWorkers
+    from fastprof.hlo.program_graph import ProgramGraph
     from fastprof.tables.tables_of_runs import TablesOfRuns
     from fastprof.tfprof.tfprof_answer import TfprofAnswer
     from fastprof.tfprof.tfprof_views import TfprofAdvice, TfprofView, ViewSets
@@ -311,6 +312,14 @@ class Profile(AnalysisMethods):
         from fastprof.tables.program_choice import choose_program
 
         return "".join(choose_program(self._tables, module).text(form, metadata))
+
+    def program_graph(self, module: str | int) -> ProgramGraph:
+        """Return a compiled program as a graph: what needs what, shortest chains, calls, fusion blockers. ``module``:
+        as in ``hlo_text``; docs/hlo.md has the tables."""
+        from fastprof.hlo.program_graph import ProgramGraph
+        from fastprof.tables.program_choice import choose_program
+
+        return ProgramGraph(choose_program(self._tables, module).module)
 
     # ---- narrower profiles
 
