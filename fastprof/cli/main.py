@@ -44,6 +44,8 @@ _MODULES = (
     "capture",
     "snapshot",
     "monitor",
+    "mcp",
+    "skill",
 )
 """Verbs with a module of their own. These modules import nothing heavy before their flags are needed."""
 _FLAGS = "Flags that most verbs share. A verb accepts those that apply to it; 'fastprof VERB --help' has the others."

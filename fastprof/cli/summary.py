@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from fastprof.render.brief import Question
     from fastprof.render.table_forms import Look
 
-_REPORTS: Final = ("overview", "diagnosis")
+FIRST_REPORTS: Final = ("overview", "diagnosis")
+MOST_BRIEF: Final = 4096
 _SHOWN: Final = 3
 """Findings that are shown, unless --limit says otherwise."""
 _CAPTURED: Final = ("framework", "device_type", "device_count", "host_count", "window_ps", "step_count")
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
     profile = session.by_job
     most = _SHOWN if args.limit is None else arguments.get_row_limit(args.limit, form)
     with output.open_sink(args, form) as sink:
-        reports = analysis.make_reports(profile, _REPORTS, args, form)
+        reports = analysis.make_reports(profile, FIRST_REPORTS, args, form)
         if form in ("csv", "arrow"):
             table = analysis.merge_runs(profile, reports, args)["diagnosis"].tables["findings"]
             output.send_table(args, sink, table.slice(0, most), "findings", form, "findings")
@@ -128,7 +129,7 @@ def _write_json(
 ) -> Iterator[bytes]:
     import json
 
-    overview, diagnosis = (reports[name] for name in _REPORTS)
+    overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
     findings = _list_findings(diagnosis, most)
     examined = diagnosis.tables["examined"].select(["cause", "cost_ps"]).to_pylist()
     named = set(diagnosis.tables["findings"]["cause"].to_pylist())
@@ -156,18 +157,22 @@ def _write_brief(
     """Return the first figures and the findings of each run as one brief document."""
     from fastprof.render import brief
 
-    def summarise_run(
-        source: _Source, of_run: Mapping[str, AnalysisReport], room: int = brief.MOST_BYTES
-    ) -> brief.Document:
-        overview, diagnosis = (of_run[name] for name in _REPORTS)
-        figures = {name: overview.scalars[name] for name in (*_CAPTURED, *_FIGURES)}
-        commands = [
-            command.join(source.words) for command in list_next(_list_findings(diagnosis, _SHOWN), source, of_run)
-        ]
-        return brief.summarise_report(diagnosis, question, room, chosen=figures, more=commands)
-
-    runs = {name: partial(summarise_run, source, reports[name]) for name, source in sources.items()}
+    runs = {
+        name: partial(summarise_run, reports[name], question._replace(words=source.words, paths=source.paths))
+        for name, source in sources.items()
+    }
     return brief.write_document(brief.summarise_several(runs, "runs") if len(runs) > 1 else next(iter(runs.values()))())
+
+
+def summarise_run(reports: Mapping[str, AnalysisReport], question: Question, room: int = MOST_BRIEF) -> dict[str, Any]:
+    """Return the first figures, the findings and the next commands as a document of at most ``room`` bytes."""
+    from fastprof.render import brief
+
+    overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
+    figures = {name: overview.scalars[name] for name in (*_CAPTURED, *_FIGURES)}
+    source = _Source(question.paths, question.run or "", question.words)
+    commands = [command.join(source.words) for command in list_next(_list_findings(diagnosis, _SHOWN), source, reports)]
+    return brief.summarise_report(diagnosis, question, room, chosen=figures, more=commands)
 
 
 def _list_findings(diagnosis: AnalysisReport, most: int | None) -> list[dict[str, Any]]:
@@ -189,7 +194,7 @@ def _list_lines(source: _Source, reports: Mapping[str, AnalysisReport], look: Lo
     from fastprof.analyses.diagnosis import summarize_examined
     from fastprof.render import as_text
 
-    overview, diagnosis = (reports[name] for name in _REPORTS)
+    overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
     yield from as_text.wrap_paragraph(_describe_capture(overview, source), look, "")
     yield ""
     incomplete = diagnosis.scalars["incomplete"].value

@@ -69,7 +69,7 @@ _SOME_ROWS = 1 << 16
 
 
 def parse_order(sort: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return the column and the order of pyarrow. UsageError: there is no such column or order."""
+    """Return the column and the order of pyarrow. UsageError: the column or the order is unknown."""
     column, _, word = sort.partition(":")
     if column not in columns:
         known = ", ".join(columns) + suggest_name(column, columns)

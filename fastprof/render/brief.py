@@ -90,9 +90,11 @@ def summarise_report(
     tables: Mapping[str, pa.Table] | None = None,
     chosen: Mapping[str, Scalar] | None = None,
     more: Sequence[str] = (),
+    first_row: int = 0,
 ) -> Document:
     """Return the document of a report, in at most ``most`` bytes. ``tables``, ``chosen``: tables and figures to show in
-    place of those of the report; ``more``: commands in place of those that show its tables."""
+    place of those of the report; ``more``: commands in place of those that show its tables; ``first_row``: the first
+    row that is shown of each table."""
     opening = get_opening(report)
     scalars = report.scalars if chosen is None else chosen
     first = [name for name in opening.figures if name in scalars] if chosen is None else list(chosen)
@@ -121,7 +123,10 @@ def summarise_report(
             "figures": {name: shorten(value) if isinstance(value, str) else value for name, value in shown.items()},
             "unknown": _group_reasons(scalars, reasons),
             "caveats": [shorten(text, _MOST_SENTENCE) for text in caveats[:reasons]],
-            "tables": {name: cut_table(every[name], rows[name != main], _list_columns(report, name)) for name in names},
+            "tables": {
+                name: cut_table(every[name], rows[name != main], _list_columns(report, name), first_row)
+                for name in names
+            },
             "more": more or [question.ask_for_rows(name) for name in names if len(every[name])][:3],
         }
 
@@ -158,7 +163,10 @@ def write_headline(report: AnalysisReport, opening: Opening) -> str:
         names = _FIGURE.findall(sentence)
         values = [report.scalars[name].value for name in names]
         if values[0] and None not in values:
-            return _FIGURE.sub(lambda match: format_value(report.scalars[match[1]]), sentence)
+            for name, value in zip(names, values, strict=True):
+                written = value if isinstance(value, str) else format_value(report.scalars[name])
+                sentence = sentence.replace(f"{{{name}}}", written)
+            return sentence
     return ""
 
 
@@ -200,32 +208,37 @@ def _list_columns(report: AnalysisReport, table: str) -> list[str] | None:
 
 
 def summarise_table(
-    name: str, table: pa.Table, question: Question, total: int | None, figures: Mapping[str, Any] | None = None
+    name: str,
+    table: pa.Table,
+    question: Question,
+    total: int,
+    figures: Mapping[str, Any] | None = None,
+    first_row: int = 0,
 ) -> Document:
-    """Return the document of a table beside reports. ``total``: its rows, or None if they were not counted."""
+    """Return the document of a table beside reports. ``total``: the number of rows, of which ``table`` has the first
+    ones; ``first_row``: the first one that is shown."""
     head = {"status": "ok", "reason": None, "remedy": None, "verb": question.verb, "session": question.describe()}
-    count = f"more than {table.num_rows:,}" if total is None else f"{total:,}"
 
     def build(rows: tuple[int, int], tables: Sequence[str], _all_figures: bool, _reasons: int) -> Document:
         return head | {
-            "answer": f"{count} rows of {name}",
+            "answer": f"{total:,} rows of {name}",
             "figures": {name: _cut_cell(value) for name, value in (figures or {}).items() if value is not None},
             "unknown": {},
             "caveats": [],
-            "tables": {name: cut_table(table, rows[0], None) | {"total": total}} if tables else {},
+            "tables": {name: cut_table(table, rows[0], None, first_row) | {"total": total}} if tables else {},
             "more": [f"fastprof {question.verb} {question.words} --format json --limit 100".replace("  ", " ")],
         }
 
     return fit(build, [name], MOST_BYTES)
 
 
-def cut_table(table: pa.Table, rows: int, columns: Sequence[str] | None) -> Document:
-    """Return the first rows of a table with their keys, without the cells that are null."""
-    head = table.slice(0, rows)
+def cut_table(table: pa.Table, rows: int, columns: Sequence[str] | None, first: int = 0) -> Document:
+    """Return ``rows`` rows of a table from row ``first`` on, with their keys, without the cells that are null."""
+    head = table.slice(first, rows)
     shown = head if columns is None else head.select(columns)
     names = number_names(shown.schema)
     cells = [[_cut_cell(value) for value in column.to_pylist()] for column in shown.columns]
-    keys = list_keys(head)
+    keys = list_keys(table.slice(0, first + rows))[first:]
     listed = [
         {"key": key, **{name: cell for name, cell in zip(names, row, strict=True) if cell is not None}}
         for key, row in zip(keys, zip(*cells, strict=True), strict=True)

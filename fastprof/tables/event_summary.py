@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from fastprof._native.kernels import group_sums
 from fastprof.decode.decoder import Request
 from fastprof.decode.nesting import get_int64s
 from fastprof.errors import CaptureError, UsageError
-from fastprof.schema.columns import Records
+from fastprof.schema.columns import Records, find_group_bounds, sort_rows
 from fastprof.schema.tables import Count, Kind, Picoseconds, TableSchema
 from fastprof.tables.table_set import TableSet
 
@@ -70,31 +71,30 @@ def make_event_summary(tables: TableSet, percentiles: Sequence[int] = ()) -> pa.
     schema = SUMMARY
     if percentiles:
         ranked = groups if single is None else np.where(single, groups, size).astype(np.int32)
-        found = _find_percentiles(ranked, duration, size, percentiles)
-        sums |= {f"p{percentile}": values[rows] for percentile, values in found.items()}
-        more = tuple(_make_percentile_column(percentile) for percentile in found)
+        ranks = _find_percentiles(ranked, duration, size, percentiles)
+        sums |= {f"p{percentile}": values[rows] for percentile, values in ranks.items()}
+        text = "duration that {} % of the events do not exceed; null: all are aggregated"
+        more = [
+            Picoseconds(f"p{percentile}_ps", text.format(percentile), itemgetter(f"p{percentile}"), _lacks_single)
+            for percentile in ranks
+        ]
         schema = TableSchema(SUMMARY.name, SUMMARY.row, (*SUMMARY.columns, *more), derived=True)
     return tables.table(schema, {column.name: column.array(sums) for column in schema.columns})
-
-
-def _make_percentile_column(percentile: int) -> Any:
-    description = f"duration that {percentile} % of the events do not exceed; null: all are aggregated"
-    return Picoseconds(f"p{percentile}_ps", description, lambda sums: sums[f"p{percentile}"], _lacks_single)
 
 
 def _find_percentiles(
     groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int, percentiles: Sequence[int]
 ) -> dict[int, npt.NDArray[np.int64]]:
     """Return percentiles of the values of each group below ``size``; 0 for a group without values."""
-    order = np.lexsort((values, groups))
-    bounds = np.searchsorted(groups[order], np.arange(size + 1))
+    order = sort_rows(groups, values)
+    bounds = find_group_bounds(groups[order], size)
     counts = np.diff(bounds)
-    found = {}
+    ranks = {}
     for percentile in dict.fromkeys(percentiles):
         rank = np.maximum(-(-counts * percentile // 100) - 1, 0)
         places = np.minimum(bounds[:-1] + rank, max(len(order) - 1, 0))
-        found[percentile] = np.where(counts > 0, values[order[places]], 0) if len(order) else np.zeros(size, np.int64)
-    return found
+        ranks[percentile] = np.where(counts > 0, values[order[places]], 0) if len(order) else np.zeros(size, np.int64)
+    return ranks
 
 
 def _sum_groups(groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int, what: str) -> Records:
