@@ -11,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from fastprof.analyses import compared_tables
+from fastprof.analyses.compared_tables import ComparedPrograms, compare_compiled, list_change_rows, list_program_rows
 from fastprof.analyses.contract import (
     AnalysisReport,
     Known,
@@ -26,6 +28,7 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY
 from fastprof.derive.causes.cause_names import get_cause_label
 from fastprof.derive.comparison.part_matching import BY_SCOPE, Pair, match_parts
+from fastprof.derive.comparison.program_parts import RunProgram
 from fastprof.derive.comparison.step_parts import OP, STRAGGLER, RunSteps, StepPart
 from fastprof.derive.comparison.step_statistics import (
     FASTER,
@@ -54,7 +57,8 @@ REPORTS: Final = ("steps", "gaps", "op_stats", "memory_profile", "memory_viewer"
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """Facts of a run that a comparison needs. ``parts``: of the mean step; ``figures``: value and unit by
-    ``report.figure``, ``reasons``: why values are unknown; ``environment``: what was recorded, by display name."""
+    ``report.figure``, ``reasons``: why values are unknown; ``environment``: what was recorded, by display name;
+    ``programs``: those that ran in its steps."""
 
     name: str
     steps: RunSteps
@@ -62,6 +66,7 @@ class RunFacts:
     figures: Mapping[str, tuple[Value, str | None]]
     reasons: Mapping[str, str]
     environment: Mapping[str, str]
+    programs: tuple[RunProgram, ...] = ()
 
 
 _TABLES = (
@@ -78,7 +83,8 @@ _TABLES = (
         Number("base_count", "executions per step and device in the base run; null: no op"),
         Number("new_count", "executions per step and device in the new run; null: no op"),
         String("where", "name scope or framework op, or the slowest device; null: not recorded"),
-        String("evidence", "table of a report of each run that shows it; null: it is a remainder"),
+        String("evidence", "change of the compiled program that explains it, else the table of a report of each run "
+               "that shows it; null: it is a remainder"),
         String("certainty", "certain: matched by name; likely: matched by scope or cause alone"),
     ), derived=True),
     TableSchema("categories", "a kind of time in the mean step, largest change first", (
@@ -122,7 +128,7 @@ _TABLES = (
         Flag("is_slow", "longer than the median by over 5 median deviations and a tenth"),
     ), derived=True),
 )  # fmt: skip
-TABLES = {table.name: table for table in _TABLES}
+TABLES = {table.name: table for table in _TABLES} | compared_tables.TABLES
 
 _MEAN = "mean time of complete steps after warm-up, on the slowest core"
 SCALARS = {
@@ -157,6 +163,8 @@ SECTIONS = (
             "share", shown=has_rows("changes"), by_worth=True, wraps="title"),
     Section("Steps", scalars=tuple(name for name in SCALARS if name not in ("headline", "unexplained_ps")),
             shown=is_known("verdict")),
+    Section("Changes of compiled programs", "program_changes", ("title", "program", "change_ps"), rows=8,
+            shown=has_rows("program_changes"), wraps="title"),
     Section("Time by cause", "categories", ("label", "base_ps", "new_ps", "change_ps"), rows=8,
             shown=has_rows("categories")),
 )  # fmt: skip
@@ -165,7 +173,8 @@ SECTIONS = (
 def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -> AnalysisReport:
     """Compare the facts of two runs. ``history``: mean steps of earlier runs, which make the interval if they are
     enough."""
-    pairs = match_parts(base.parts, new.parts)
+    programs = compare_compiled(base.programs, new.programs)
+    pairs = match_parts(programs.link_parts(base.parts, 0), programs.link_parts(new.parts, 1))
     differences = list(list_differences(base, new, pairs))
     reasons = [row["reason"] for row in differences if row["reason"]]
     judged = new.steps.judged_ps
@@ -173,14 +182,16 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
     change = compare_with_history(history, mean, measure_error(judged)) or compare_steps(base.steps.judged_ps, judged)
     verdict = NOT_COMPARABLE if reasons or change is None else change.verdict
     means = [_get_mean(run.steps) for run in (base, new)]
-    changes = _list_changes(pairs, means[0] or 0, means[1] or 0) if base.parts and new.parts else []
+    changes = _list_changes(pairs, means[0] or 0, means[1] or 0, programs) if base.parts and new.parts else []
     tables = {
         "changes": changes,
         "categories": _sum_categories(changes),
-        "ops": [_describe_op(pair) for pair in _sort_pairs(pairs) if pair.kind == OP],
+        "ops": [_describe_op(pair, programs) for pair in _sort_pairs(pairs) if pair.kind == OP],
         "figures": list(_list_figures(base, new)),
         "environment": differences,
         "steps": list(_list_steps(base=base.steps, new=new.steps)),
+        "programs": list_program_rows(programs),
+        "program_changes": list_change_rows(programs, base.parts, new.parts),
     }
     values = _compute_values(base, new, change, changes)
     values |= {"verdict": verdict, "headline": _make_headline(values, change, verdict, reasons, changes)}
@@ -274,9 +285,9 @@ def _sort_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     return sorted(pairs, key=lambda pair: (-abs(pair.change_ps), pair.kind, pair.name))
 
 
-def _list_changes(pairs: Sequence[Pair], first: int, second: int) -> list[dict[str, Any]]:
+def _list_changes(pairs: Sequence[Pair], first: int, second: int, programs: ComparedPrograms) -> list[dict[str, Any]]:
     """Return the rows of changes, and last what they leave of the mean steps."""
-    every = [_describe_change(pair) for pair in _sort_pairs(pairs)]
+    every = [_describe_change(pair, programs) for pair in _sort_pairs(pairs)]
     rest = first - sum(row["base_ps"] for row in every), second - sum(row["new_ps"] for row in every)
     rows = [row for row in every if row["change_ps"]]
     rows.append({
@@ -289,8 +300,9 @@ def _list_changes(pairs: Sequence[Pair], first: int, second: int) -> list[dict[s
     return rows
 
 
-def _describe_change(pair: Pair) -> dict[str, Any]:
+def _describe_change(pair: Pair, programs: ComparedPrograms) -> dict[str, Any]:
     is_op = pair.kind == OP
+    cause = next((part.change for part in (*pair.base, *pair.new) if part.change >= 0), -1)
     base_ps, new_ps = round(pair.base_ps), round(pair.new_ps)
     scopes = sorted({part.scope for part in (*pair.base, *pair.new) if part.scope})
     where = pair.name if pair.kind == STRAGGLER else scopes[0] if len(scopes) == 1 else None
@@ -304,7 +316,7 @@ def _describe_change(pair: Pair) -> dict[str, Any]:
         "base_count": _sum_counts(pair.base) if is_op else None,
         "new_count": _sum_counts(pair.new) if is_op else None,
         "where": where or None,
-        "evidence": _EVIDENCE.get(pair.kind) or f"gaps.by_step?cause={pair.kind}",
+        "evidence": programs.describe_change(cause) or _EVIDENCE.get(pair.kind) or f"gaps.by_step?cause={pair.kind}",
         "certainty": LIKELY if pair.matched == BY_SCOPE else CERTAIN,
     }
 
@@ -335,8 +347,8 @@ def _sum_counts(parts: Sequence[StepPart]) -> float:
     return sum(part.count or 0.0 for part in parts)
 
 
-def _describe_op(pair: Pair) -> dict[str, Any]:
-    row = _describe_change(pair)
+def _describe_op(pair: Pair, programs: ComparedPrograms) -> dict[str, Any]:
+    row = _describe_change(pair, programs)
     names = {side: list_few(dict.fromkeys(part.name for part in parts)) for side, parts in
              (("base_names", pair.base), ("new_names", pair.new))}  # fmt: skip
     status = (

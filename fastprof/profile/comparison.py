@@ -21,6 +21,7 @@ from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.analyses.compare import RunFacts
+    from fastprof.derive.comparison.program_parts import RunProgram
     from fastprof.derive.comparison.step_parts import RunSteps
     from fastprof.inputs.resolve import Named
 
@@ -85,7 +86,23 @@ def measure_run_facts(profile: Profile, steps_from: str = "auto") -> RunFacts:
         within = int(facts.steps.judged.min()), int(facts.steps.judged.max()) + 1
         ops = profile.select(steps=within).reports_together("op_stats")["op_stats"]
     parts = list_step_parts(facts.steps, by_step, ops.tables["device_ops"], ops.tables["host_ops"])
-    return replace(facts, parts=tuple(parts))
+    programs = _list_programs(profile, ops.tables["device_ops"], reports["memory_viewer"].tables["modules"])
+    return replace(facts, parts=tuple(parts), programs=tuple(programs))
+
+
+def _list_programs(profile: Profile, ops: pa.Table, modules: pa.Table) -> list[RunProgram]:
+    """Return the programs of the ops of a run, with their peaks of device memory."""
+    listed = [program for _, program in profile.table_set.programs()]
+    if not listed:
+        return []
+    from fastprof.derive.comparison.program_parts import list_run_programs
+
+    times: dict[int, float] = defaultdict(float)
+    for number, time_ps in zip(ops["program_id"].to_pylist(), ops["self_ps"].to_pylist(), strict=True):
+        if number is not None and time_ps:
+            times[number] += time_ps
+    peaks = {row["program_id"]: row["peak_bytes"] for row in modules.to_pylist() if not row["memory_space"]}
+    return list_run_programs(listed, times, peaks)
 
 
 def make_run_facts(profile: Profile, reports: Mapping[str, Report]) -> RunFacts:

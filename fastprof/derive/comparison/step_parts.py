@@ -51,7 +51,8 @@ class RunSteps:
 class StepPart:
     """Part of the mean step. ``kind``: OP, or the name of a cause; ``name``: of the op, or of what explains the cause,
     "" if nothing does; ``scope``, ``shape``: of ops, "" if unknown; ``time_ps``: per step, of the mean
-    device; ``count``, ``flops``: per step and device, None if unknown."""
+    device; ``count``, ``flops``: per step and device, None if unknown; ``program``: id of the op's program, None if
+    unknown; ``change``: number of the change of programs that it belongs to, or -1."""
 
     kind: str
     name: str
@@ -60,6 +61,8 @@ class StepPart:
     scope: str = ""
     shape: str = ""
     flops: float | None = None
+    program: int | None = None
+    change: int = -1
 
 
 def list_run_steps(steps: pa.Table) -> RunSteps:
@@ -136,7 +139,7 @@ _OF_DEVICES: Final = ("category", "framework_op", "long_name")
 
 def _list_ops(ops: pa.Table, compute: float, shares: int) -> list[StepPart]:
     """Return the ops that compute. Ops that run side by side take more time than passes: they share it."""
-    columns = [*_COLUMNS, *(name for name in (*_OF_DEVICES, "flops") if name in ops.column_names)]
+    columns = [*_COLUMNS, *(name for name in (*_OF_DEVICES, "flops", "program_id") if name in ops.column_names)]
     parts = []
     for row in ops.select(columns).to_pylist():
         category, scope, text = (row.get(name) or "" for name in _OF_DEVICES)
@@ -146,7 +149,8 @@ def _list_ops(ops: pa.Table, compute: float, shares: int) -> list[StepPart]:
             continue
         flops, shape = row.get("flops"), text.partition(" = ")[2].partition("{")[0].partition(" ")[0]
         time_ps, count = row["self_ps"] / shares, row["occurrences"] / shares
-        parts.append(StepPart(OP, name, time_ps, count, scope, shape, None if flops is None else flops / shares))
+        work = None if flops is None else flops / shares
+        parts.append(StepPart(OP, name, time_ps, count, scope, shape, work, row.get("program_id")))
     total = sum(part.time_ps for part in parts)
     return [replace(part, time_ps=part.time_ps * compute / total) for part in parts] if total > compute else parts
 
