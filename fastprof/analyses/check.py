@@ -152,7 +152,7 @@ TABLES = {
         Share("change_low_share", "lower end of the 95 % interval of change_share; null: the figure has no interval"),
         Share("change_high_share", "upper end of the 95 % interval of change_share; null: the figure has no interval"),
         Share("smallest_detectable_share", "change that would be seen in 80 % of cases; null: no interval"),
-        String("rule", "how the condition was judged"),
+        String("rule", "how the condition was judged; null: it was not, reason says why"),
         String("reason", "value and change in words, or why the condition cannot be judged"),
     ), derived=True),
 }  # fmt: skip

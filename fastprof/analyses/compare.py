@@ -6,13 +6,22 @@ Definitions: docs/compare.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses import compared_tables
-from fastprof.analyses.compared_tables import ComparedPrograms, compare_compiled, list_change_rows, list_program_rows
+from fastprof.analyses.compared_tables import (
+    Amounts,
+    ComparedPrograms,
+    compare_compiled,
+    compare_records,
+    count_rows,
+    list_change_rows,
+    list_program_rows,
+)
 from fastprof.analyses.contract import (
     AnalysisReport,
     Known,
@@ -58,7 +67,7 @@ REPORTS: Final = ("steps", "gaps", "op_stats", "memory_profile", "memory_viewer"
 class RunFacts:
     """Facts of a run that a comparison needs. ``parts``: of the mean step; ``figures``: value and unit by
     ``report.figure``, ``reasons``: why values are unknown; ``environment``: what was recorded, by display name;
-    ``programs``: those that ran in its steps."""
+    ``programs``: those that ran in its steps; ``records``: by table."""
 
     name: str
     steps: RunSteps
@@ -67,6 +76,7 @@ class RunFacts:
     reasons: Mapping[str, str]
     environment: Mapping[str, str]
     programs: tuple[RunProgram, ...] = ()
+    records: Mapping[str, Amounts] = field(default_factory=dict)
 
 
 _TABLES = (
@@ -152,16 +162,20 @@ SCALARS = {
     "new_step_count": ScalarSpec(None, "steps of the new run that count", "steps, new"),
     "unexplained_ps": ScalarSpec("ps", "part of step_change_ps that no other row of changes has",
                                  "change without a named cause"),
+    **compared_tables.SCALARS,
 }  # fmt: skip
 OPENING = Opening((), ("step_change_share", "base_step_ps", "new_step_ps", "smallest_detectable_share"))
 
+_OF_STEPS: Final = tuple(
+    name for name in SCALARS if name not in ("headline", "unexplained_ps", *compared_tables.SCALARS)
+)
 _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 
 SECTIONS = (
     Section("Runs differ", "environment", ("what", "base", "new", "forbids"), shown=has_rows("environment")),
     Section("Changes of the mean step", "changes", ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
             "share", shown=has_rows("changes"), by_worth=True, wraps="title"),
-    Section("Steps", scalars=tuple(name for name in SCALARS if name not in ("headline", "unexplained_ps")),
+    Section("Steps", scalars=_OF_STEPS,
             shown=is_known("verdict")),
     Section("Changes of compiled programs", "program_changes", ("title", "program", "change_ps"), rows=8,
             shown=has_rows("program_changes"), wraps="title"),
@@ -192,8 +206,9 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
         "steps": list(_list_steps(base=base.steps, new=new.steps)),
         "programs": list_program_rows(programs),
         "program_changes": list_change_rows(programs, base.parts, new.parts),
+        **compare_records(base.records, new.records),
     }
-    values = _compute_values(base, new, change, changes)
+    values = _compute_values(base, new, change, changes) | count_rows(tables)
     values |= {"verdict": verdict, "headline": _make_headline(values, change, verdict, reasons, changes)}
     return AnalysisReport(
         NAME,

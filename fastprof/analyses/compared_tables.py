@@ -1,11 +1,15 @@
-"""Compiled programs of two runs: their exact quantities, and the instructions that changed."""
+"""Tables of a comparison beside its times: compiled programs and their changed instructions, annotations,
+communication, memory and input pipelines of two runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+import pyarrow as pa
+
+from fastprof.analyses.contract import Known, ScalarSpec
 from fastprof.derive.comparison.program_changes import (
     GONE,
     NEW,
@@ -17,12 +21,12 @@ from fastprof.derive.comparison.program_changes import (
     pair_programs,
 )
 from fastprof.derive.comparison.program_parts import ProgramInstruction, RunProgram
-from fastprof.derive.comparison.step_parts import StepPart
-from fastprof.schema.tables import Bytes, Count, Number, Picoseconds, String, TableSchema
+from fastprof.derive.comparison.step_parts import RunSteps, StepPart
+from fastprof.schema.tables import Bytes, Column, Count, Number, Picoseconds, String, TableSchema
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import list_few, shorten_name
 
-TABLES: Final = {
+TABLES: Final[dict[str, TableSchema]] = {
     "programs": TableSchema("programs", "a quantity of a compiled program that ran in the compared steps, changed ones "
                             "first; exact", (
         String("program", "program name without numbers"),
@@ -98,8 +102,8 @@ def compare_compiled(base: Sequence[RunProgram], new: Sequence[RunProgram]) -> C
             continue
         sides = ((change.program.base, change.base), (change.program.new, change.new))
         for known, (program, instructions) in zip(links, sides, strict=True):
-            for instruction in instructions:
-                known.update(((each, instruction.name), number) for each in program.ids if program)
+            ids = program.ids if program is not None else ()
+            known.update(((each, instruction.name), number) for instruction in instructions for each in ids)
     return ComparedPrograms(pairs, changes, links)
 
 
@@ -159,3 +163,171 @@ def list_change_rows(
 
 def _get_shape(instructions: Sequence[ProgramInstruction]) -> str | None:
     return shorten_name(instructions[0].shape, _LONGEST) if len(instructions) == 1 else None
+
+
+# ---- records
+
+REPORTS: Final = ("annotations", "communication", "tf_data", "input_pipeline")
+"""Analyses of each run that have records, beside those that make the verdict."""
+Key = tuple[str, ...]
+Amounts = Mapping[Key, Sequence[float]]
+"""Values of a table by key, in the order of ``Recorded.amounts``."""
+_ITERATOR: Final = "Iterator::"
+_MOST: Final = 1_000
+"""Rows of a table that are kept of a run, the largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A table of what runs recorded. ``keys``, ``amounts``: columns with descriptions; each amount has a column for
+    each run and its change; ``figure``: name of the number of rows; ``absent``: why there are none."""
+
+    row: str
+    keys: Mapping[str, str]
+    amounts: Mapping[str, str]
+    figure: str
+    absent: str
+
+    def make_schema(self, name: str) -> TableSchema:
+        columns: list[Column] = [String(key, description) for key, description in self.keys.items()]
+        for amount, description in self.amounts.items():
+            make = {"ps": Picoseconds, "bytes": Bytes}.get(amount.rpartition("_")[2], Number)
+            for side in ("base", "new"):
+                text = f"{description}, in the {side} run; null: the run recorded nothing of this table"
+                columns.append(make(f"{side}_{amount}", text))
+            columns.append(make(name_change(amount), f"new_{amount} - base_{amount}; null: one is unknown"))
+        return TableSchema(name, f"{self.row}, largest change first", tuple(columns), derived=True)
+
+
+def name_change(amount: str) -> str:
+    """Return the column of the change of an amount, its unit last."""
+    stem, _, unit = amount.rpartition("_")
+    return f"{stem}_change_{unit}" if stem else f"{unit}_change"
+
+
+_RECORDED: Final = {
+    "annotations": Recorded("a user annotation in the steps that count", {"name": "annotation name"}, {
+        "time_ps": "time per step on a host, summed over threads",
+        "count": "occurrences per step on a host",
+    }, "annotation_count", "no annotation in the steps that count"),
+    "communication": Recorded("a kind of communication in the steps that count", {
+        "kind": "kind of communication, such as all-reduce",
+        "scope": "where the data move: between devices, with the host, within the device",
+    }, {
+        "exposed_ps": "time per step and device without compute",
+        "hidden_ps": "time per step and device while the device computes",
+    }, "communication_kind_count", "no communication in the steps that count"),
+    "memory": Recorded("a memory peak, or memory in use at it", {
+        "kind": "allocator: its peak; op: memory of ops with similar names in use at the peak",
+        "allocator": "name of the allocator, or number of the device",
+        "name": "names of the ops, * for numbers; of an allocator its name",
+    }, {"size_bytes": "bytes on the host that has most"}, "memory_row_count", "no allocation is recorded"),
+    "pipelines": Recorded("a part of an input pipeline", {
+        "kind": "pipeline: steps wait for it; iterator: an iterator of tf.data; input op: another op that reads, "
+                "preprocesses or transfers input",
+        "name": "pipeline, long name of the iterator, or op",
+    }, {
+        "time_ps": "waiting or self time per step on a host; of an iterator per call of its pipeline",
+        "count": "calls per step on a host; of an iterator per call of its pipeline",
+    }, "pipeline_part_count", "no input pipeline and no input op is recorded"),
+}  # fmt: skip
+SCALARS: Final = {
+    each.figure: ScalarSpec(None, f"rows of the table {name}; null: {each.absent} of either run")
+    for name, each in _RECORDED.items()
+}
+TABLES.update({name: recorded.make_schema(name) for name, recorded in _RECORDED.items()})
+
+
+class _Reported(Protocol):
+    @property
+    def tables(self) -> Mapping[str, pa.Table]: ...
+
+
+def collect_records(reports: Mapping[str, _Reported], steps: RunSteps, hosts: int) -> dict[str, Amounts]:
+    """Return the records of a run by table; tables without rows are absent. ``reports``: REPORTS and memory_profile;
+    ``steps``: the judged ones count."""
+    judged, count = set(steps.judged.tolist()), len(steps.judged)
+
+    def list_rows(report: str, table: str, **more: str) -> list[dict[str, Any]]:
+        rows = reports[report].tables[table].to_pylist()
+        return [row | more for row in rows if "step" not in row or row["step"] in judged]
+
+    communication = list_rows("communication", "step_kinds")
+    devices = len({(row["host"], row["device"]) for row in communication})
+    calls = sum(row["call_count"] for row in list_rows("tf_data", "pipelines"))
+    annotations = list_rows("annotations", "steps")
+    waits = list_rows("tf_data", "step_waits", kind="pipeline")
+    iterators = list_rows("tf_data", "iterators", kind="iterator")
+    ops = [
+        row for row in list_rows("input_pipeline", "input_ops", kind="input op")
+        if not iterators or not row["name"].startswith(_ITERATOR)
+    ]  # fmt: skip
+    tables = {
+        "annotations": _average_rows(annotations, ("name",), ("total_ps", "count"), count * hosts),
+        "communication": _average_rows(
+            communication, ("kind", "scope"), ("exposed_ps", "hidden_ps"), count * devices
+        ),
+        "memory": _find_most_memory(
+            list_rows("memory_profile", "allocators"), list_rows("memory_profile", "active_groups")
+        ),
+        "pipelines": _average_rows(waits, ("kind", "pipeline"), ("wait_ps", "call_count"), count * hosts)
+        | _average_rows(iterators, ("kind", "long_name"), ("self_ps", "call_count"), calls)
+        | _average_rows(ops, ("kind", "name"), ("self_ps", "occurrences"), len(steps.number) * hosts),
+    }  # fmt: skip
+    return {
+        name: dict(sorted(table.items(), key=lambda row: -row[1][0])[:_MOST]) for name, table in tables.items() if table
+    }
+
+
+def _average_rows(rows: Iterable[Mapping[str, Any]], key: Key, amounts: Key, shares: int) -> dict[Key, list[float]]:
+    """Return sums of amounts by key, divided by ``shares``; nothing if that is 0. ``key``, ``amounts``: columns."""
+    table: dict[Key, list[float]] = {}
+    for row in rows if shares else ():
+        sums = table.setdefault(tuple(str(row[name]) for name in key), [0.0] * len(amounts))
+        for place, name in enumerate(amounts):
+            sums[place] += (row[name] or 0) / shares
+    return table
+
+
+def _find_most_memory(
+    allocators: Iterable[Mapping[str, Any]], groups: Iterable[Mapping[str, Any]]
+) -> dict[Key, list[float]]:
+    """Return the peaks of allocators, and the memory of ops at them, each on the host that has most."""
+    sizes: dict[tuple[str, Key], int] = {}
+    for row in allocators:
+        key = row["host"], ("allocator", str(row["allocator"]), str(row["allocator"]))
+        sizes[key] = row["peak_bytes"] or 0
+    for row in groups:
+        key = row["host"], ("op", str(row["allocator"]), row["op_names"] or "not recorded")
+        sizes[key] = sizes.get(key, 0) + (row["total_bytes"] or 0)
+    table: dict[Key, list[float]] = {}
+    for (_, name), size in sizes.items():
+        table[name] = [max(size, *table.get(name, (0,)))]
+    return table
+
+
+def compare_records(base: Mapping[str, Amounts], new: Mapping[str, Amounts]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each table of records."""
+    compared = {}
+    for name, recorded in _RECORDED.items():
+        sides = [records.get(name) for records in (base, new)]
+        rows = []
+        for key in dict.fromkeys(key for side in sides for key in side or ()):
+            row: dict[str, Any] = dict(zip(recorded.keys, key, strict=True))
+            for place, amount in enumerate(recorded.amounts):
+                exact = [None if side is None else side[key][place] if key in side else 0.0 for side in sides]
+                values = exact if amount == "count" else [None if each is None else round(each) for each in exact]
+                first, second = values
+                row |= {f"base_{amount}": first, f"new_{amount}": second}
+                row[name_change(amount)] = None if first is None or second is None else second - first
+            rows.append(row)
+        changed = name_change(next(iter(recorded.amounts)))
+        compared[name] = sorted(rows, key=lambda row: -abs(row[changed] or 0))
+    return compared
+
+
+def count_rows(tables: Mapping[str, Sequence[object]]) -> dict[str, Known]:
+    """Return the number of rows of each table of records, or why there are none."""
+    return {
+        each.figure: len(tables[name]) or (None, f"{each.absent} of either run") for name, each in _RECORDED.items()
+    }

@@ -72,22 +72,28 @@ def compare(
     return Report(compare_runs(facts[0], facts[1], history))
 
 
-def measure_run_facts(profile: Profile, steps_from: str = "auto") -> RunFacts:
+def measure_run_facts(profile: Profile, steps_from: str = "auto", *, has_records: bool = True) -> RunFacts:
     """Return what a comparison needs of a run. Reads all events, and those of the judged steps again if devices compute
-    outside of them."""
+    outside of them. ``has_records``: with programs and records beside ops, which no verdict needs."""
+    from fastprof.analyses import compared_tables
     from fastprof.analyses.compare import REPORTS
     from fastprof.derive.comparison.step_parts import computes_outside, list_step_parts
 
     params = {} if steps_from == AUTO else {"steps_from": steps_from}  # reports of the default may be known
-    reports = profile.reports_together(*REPORTS, **params)
+    more = compared_tables.REPORTS if has_records else ()
+    reports = profile.reports_together(*REPORTS, *more, **params)
     facts = make_run_facts(profile, reports)
     by_step, ops = reports["gaps"].tables["by_step"], reports["op_stats"]
     if len(facts.steps.judged) and computes_outside(facts.steps, by_step):
         within = int(facts.steps.judged.min()), int(facts.steps.judged.max()) + 1
         ops = profile.select(steps=within).reports_together("op_stats")["op_stats"]
     parts = list_step_parts(facts.steps, by_step, ops.tables["device_ops"], ops.tables["host_ops"])
+    facts = replace(facts, parts=tuple(parts))
+    if not has_records:
+        return facts
     programs = _list_programs(profile, ops.tables["device_ops"], reports["memory_viewer"].tables["modules"])
-    return replace(facts, parts=tuple(parts), programs=tuple(programs))
+    records = compared_tables.collect_records(reports, facts.steps, profile.tables["hosts"].num_rows)
+    return replace(facts, programs=tuple(programs), records=records)
 
 
 def _list_programs(profile: Profile, ops: pa.Table, modules: pa.Table) -> list[RunProgram]:

@@ -82,7 +82,9 @@ def _read_reference(
             raise UsageError("against is the checked run itself: give an earlier one")
         runs.append(make_run_facts(earlier, earlier.reports_together(*names)))
         if compares_steps and len(runs) == 1:
-            reason = _explain_difference(measure_run_facts(earlier), measure_run_facts(new))
+            reason = _explain_difference(
+                measure_run_facts(earlier, has_records=False), measure_run_facts(new, has_records=False)
+            )
     return Reference(runs, reason=reason)
 
 
