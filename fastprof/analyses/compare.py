@@ -67,7 +67,8 @@ REPORTS: Final = ("steps", "gaps", "op_stats", "memory_profile", "memory_viewer"
 class RunFacts:
     """Facts of a run that a comparison needs. ``parts``: of the mean step; ``figures``: value and unit by
     ``report.figure``, ``reasons``: why values are unknown; ``environment``: what was recorded, by display name;
-    ``programs``: those that ran in its steps; ``records``: by table."""
+    ``programs``: those that ran in its steps; ``records``: by table; ``whole``: parts of the entire run, by what is
+    measured."""
 
     name: str
     steps: RunSteps
@@ -77,19 +78,21 @@ class RunFacts:
     environment: Mapping[str, str]
     programs: tuple[RunProgram, ...] = ()
     records: Mapping[str, Amounts] = field(default_factory=dict)
+    whole: Mapping[str, Sequence[StepPart]] = field(default_factory=dict)
 
 
 _TABLES = (
-    TableSchema("changes", "a change of the mean step, largest first; all rows together are step_change_ps", (
+    TableSchema("changes", "a change of the mean step, or without steps of the whole run, largest first; all rows "
+                "together are step_change_ps or run_change_ps", (
         Count("rank", "place, from 1"),
         String("kind", "op; cause of non-compute time, as in the gaps analysis; straggler; or unexplained (the "
                "remainder, including rounding)"),
         String("title", "what changed, in words"),
         String("name", "op, scope of several ops, or event that explains the cause; null: none is recorded"),
-        Picoseconds("base_ps", "time per step in the base run, of the mean device"),
-        Picoseconds("new_ps", "time per step in the new run, of the mean device"),
+        Picoseconds("base_ps", "time per step, or of the whole run, in the base run, of the mean device"),
+        Picoseconds("new_ps", "time per step, or of the whole run, in the new run, of the mean device"),
         Picoseconds("change_ps", "new_ps - base_ps"),
-        Share("share", "change_ps / step_change_ps; null: step_change_ps is 0"),
+        Share("share", "change_ps / step_change_ps, or run_change_ps; null: that is 0"),
         Number("base_count", "executions per step and device in the base run; null: no op"),
         Number("new_count", "executions per step and device in the new run; null: no op"),
         String("where", "name scope or framework op, or the slowest device; null: not recorded"),
@@ -141,6 +144,8 @@ _TABLES = (
 TABLES = {table.name: table for table in _TABLES} | compared_tables.TABLES
 
 _MEAN = "mean time of complete steps after warm-up, on the slowest core"
+_WHOLE = "device busy time of the mean device, else self time of host ops of the mean host"
+_RUN_TIMES = ("base_run_ps", "new_run_ps", "run_change_ps")
 SCALARS = {
     "headline": ScalarSpec(None, "the answer in a sentence"),
     "verdict": ScalarSpec(None, "slower, faster, unchanged: of the mean step; or not_comparable, with the reason"),
@@ -160,14 +165,18 @@ SCALARS = {
     "new_median_ps": ScalarSpec("ps", "new run: median of the same steps", "median step, new"),
     "base_step_count": ScalarSpec(None, "steps of the base run that count", "steps, base"),
     "new_step_count": ScalarSpec(None, "steps of the new run that count", "steps, new"),
-    "unexplained_ps": ScalarSpec("ps", "part of step_change_ps that no other row of changes has",
+    "base_run_ps": ScalarSpec("ps", f"base run, if a run has no steps: {_WHOLE}", "whole run, base"),
+    "new_run_ps": ScalarSpec("ps", f"new run, if a run has no steps: {_WHOLE}", "whole run, new"),
+    "run_change_ps": ScalarSpec("ps", "new_run_ps - base_run_ps", "change of the whole run"),
+    "unexplained_ps": ScalarSpec("ps", "part of step_change_ps, without steps of run_change_ps, that no other "
+                                 "row of changes has",
                                  "change without a named cause"),
     **compared_tables.SCALARS,
 }  # fmt: skip
 OPENING = Opening((), ("step_change_share", "base_step_ps", "new_step_ps", "smallest_detectable_share"))
 
 _OF_STEPS: Final = tuple(
-    name for name in SCALARS if name not in ("headline", "unexplained_ps", *compared_tables.SCALARS)
+    name for name in SCALARS if name not in ("headline", "unexplained_ps", *_RUN_TIMES, *compared_tables.SCALARS)
 )
 _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 
@@ -179,6 +188,7 @@ SECTIONS = (
             shown=is_known("verdict")),
     Section("Changes of compiled programs", "program_changes", ("title", "program", "change_ps"), rows=8,
             shown=has_rows("program_changes"), wraps="title"),
+    Section("Whole runs", scalars=_RUN_TIMES, shown=is_known("run_change_ps")),
     Section("Time by cause", "categories", ("label", "base_ps", "new_ps", "change_ps"), rows=8,
             shown=has_rows("categories")),
 )  # fmt: skip
@@ -188,15 +198,20 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
     """Compare the facts of two runs. ``history``: mean steps of earlier runs, which make the interval if they are
     enough."""
     programs = compare_compiled(base.programs, new.programs)
-    pairs = match_parts(programs.link_parts(base.parts, 0), programs.link_parts(new.parts, 1))
+    whole = None if has_steps(base, new) else next((name for name in base.whole if name in new.whole), None)
+    sides = [run.parts if whole is None else run.whole[whole] for run in (base, new)]
+    pairs = match_parts(programs.link_parts(sides[0], 0), programs.link_parts(sides[1], 1))
     differences = list(list_differences(base, new, pairs))
     reasons = [row["reason"] for row in differences if row["reason"]]
     judged = new.steps.judged_ps
     mean = float(judged.mean()) if len(judged) else 0.0
     change = compare_with_history(history, mean, measure_error(judged)) or compare_steps(base.steps.judged_ps, judged)
     verdict = NOT_COMPARABLE if reasons or change is None else change.verdict
-    means = [_get_mean(run.steps) for run in (base, new)]
-    changes = _list_changes(pairs, means[0] or 0, means[1] or 0, programs) if base.parts and new.parts else []
+    totals = [
+        (_get_mean(run.steps) or 0) if whole is None else round(sum(part.time_ps for part in parts))
+        for run, parts in zip((base, new), sides, strict=True)
+    ]
+    changes = _list_changes(pairs, totals[0], totals[1], programs) if all(sides) else []
     tables = {
         "changes": changes,
         "categories": _sum_categories(changes),
@@ -205,11 +220,15 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
         "environment": differences,
         "steps": list(_list_steps(base=base.steps, new=new.steps)),
         "programs": list_program_rows(programs),
-        "program_changes": list_change_rows(programs, base.parts, new.parts),
+        "program_changes": list_change_rows(programs, *sides),
         **compare_records(base.records, new.records),
     }
     values = _compute_values(base, new, change, changes) | count_rows(tables)
-    values |= {"verdict": verdict, "headline": _make_headline(values, change, verdict, reasons, changes)}
+    run_times = (totals[0], totals[1], totals[1] - totals[0]) if whole is not None and changes else None
+    reason = (None, "runs with steps are compared by step" if has_steps(base, new) else "no common time is recorded")
+    values |= dict(zip(_RUN_TIMES, run_times or (reason,) * len(_RUN_TIMES), strict=True))
+    headline = _make_headline(values, change, verdict, reasons, changes, whole)
+    values |= {"verdict": verdict, "headline": headline}
     return AnalysisReport(
         NAME,
         {name: pa.Table.from_pylist(rows, schema=TABLES[name].arrow()) for name, rows in tables.items()},
@@ -223,6 +242,11 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
 
 
 _FEW: Final = "a run has fewer than two complete steps"
+
+
+def has_steps(base: RunFacts, new: RunFacts) -> bool:
+    """Return whether both runs have steps that count."""
+    return bool(len(base.steps.judged) and len(new.steps.judged))
 
 
 def _get_mean(steps: RunSteps) -> int | None:
@@ -263,8 +287,13 @@ def _make_headline(
     verdict: str,
     reasons: Sequence[str],
     changes: Sequence[Mapping[str, Any]],
+    whole: str | None,
 ) -> str:
     first, second = values["base_step_ps"], values["new_step_ps"]
+    times_of_run = values["base_run_ps"], values["new_run_ps"]
+    if whole is not None and isinstance(times_of_run[0], int) and isinstance(times_of_run[1], int):
+        amounts = f"{format_time(times_of_run[0])} → {format_time(times_of_run[1])}"
+        return f"Cannot judge: {reasons[0]}. {whole.capitalize()} of all that was recorded: {amounts}."
     if not isinstance(first, int) or not isinstance(second, int) or change is None:
         return f"Cannot compare: {reasons[0] if reasons else _FEW}."
     times = f"{format_time(first)} → {format_time(second)}"
@@ -475,6 +504,11 @@ def _list_notices(base: RunFacts, new: RunFacts, change: StepChange | None, verd
             share = f" ({_format_change(after / before - 1)})" if before else ""
             amounts = " → ".join(format_measure(peak, "bytes") for peak in (before, after))
             yield Notice("info", f"{label}: {amounts}{share}.")
+    if not has_steps(base, new) and base.whole.keys() & new.whole.keys():
+        yield Notice(
+            "info", "A run has no steps, so that whole runs are compared: how long was recorded decides, too, and one "
+            "measurement of each says nothing about noise.",
+        )  # fmt: skip
     if change is None:
         return
     steps = [run.steps.judged_ps for run in (base, new)]

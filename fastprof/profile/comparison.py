@@ -77,22 +77,23 @@ def measure_run_facts(profile: Profile, steps_from: str = "auto", *, has_records
     outside of them. ``has_records``: with programs and records beside ops, which no verdict needs."""
     from fastprof.analyses import compared_tables
     from fastprof.analyses.compare import REPORTS
-    from fastprof.derive.comparison.step_parts import computes_outside, list_step_parts
+    from fastprof.derive.comparison.step_parts import computes_outside, list_run_parts, list_step_parts
 
     params = {} if steps_from == AUTO else {"steps_from": steps_from}  # reports of the default may be known
     more = compared_tables.REPORTS if has_records else ()
     reports = profile.reports_together(*REPORTS, *more, **params)
-    facts = make_run_facts(profile, reports)
+    facts, hosts = make_run_facts(profile, reports), profile.tables["hosts"].num_rows
     by_step, ops = reports["gaps"].tables["by_step"], reports["op_stats"]
+    whole = list_run_parts(by_step, ops.tables["device_ops"], ops.tables["host_ops"], hosts)
     if len(facts.steps.judged) and computes_outside(facts.steps, by_step):
         within = int(facts.steps.judged.min()), int(facts.steps.judged.max()) + 1
         ops = profile.select(steps=within).reports_together("op_stats")["op_stats"]
     parts = list_step_parts(facts.steps, by_step, ops.tables["device_ops"], ops.tables["host_ops"])
-    facts = replace(facts, parts=tuple(parts))
+    facts = replace(facts, parts=tuple(parts), whole=whole)
     if not has_records:
         return facts
     programs = _list_programs(profile, ops.tables["device_ops"], reports["memory_viewer"].tables["modules"])
-    records = compared_tables.collect_records(reports, facts.steps, profile.tables["hosts"].num_rows)
+    records = compared_tables.collect_records(reports, facts.steps, hosts)
     return replace(facts, programs=tuple(programs), records=records)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from paired_runs import Plan, TorchPlan
+from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses import OF_RUNS, contract, runner
@@ -34,6 +35,7 @@ REPORTS = {
     "other formats": lambda: fastprof.compare(load(TPU), load(TORCH)),
     "programs": lambda: fastprof.compare(load(DEMO / "xla"), load(DEMO / "xla")),
     "pipelines": lambda: fastprof.compare(load(DEMO / "tf-data"), load(DEMO / "memory")),
+    "no steps": lambda: fastprof.compare(load(traced(30)), load(TPU)),
     "one step": lambda: fastprof.compare(load(replace(TPU, steps=1)), load(TPU)),
     "passed": lambda: fastprof.check(load(TPU), ["step_time > 1s", "gaps.idle_share > 99%"]),
     "unknown": lambda: fastprof.check(load(TORCH), ["step_time > +5%", "peak_memory > 1GiB"]),
@@ -89,3 +91,31 @@ def test_a_report_is_finite_json_and_the_same_again(report: contract.AnalysisRep
         for column in table.columns:
             if pa.types.is_floating(column.type):
                 assert all(value is None or abs(value) < 1e300 for value in column.to_pylist())
+
+
+def traced(time_us: int) -> bytes:
+    """A trace of a device without steps: two kernels, and the op that launches them."""
+    launch = [event("aten::mm", 0, 5_000, {"External id": 1}), event("cuLaunchKernel", 10, 500, {"correlation_id": 1})]
+    kernels = [event("sgemm", 10_000, time_us * 1_000_000, {"correlation_id": 1}), event("relu", 10**11, 10**7)]
+    return xspace(
+        plane("/host:CPU", [line("main", launch)]), plane("/device:GPU:0", [line("Stream #1", kernels, id=1)])
+    )
+
+
+def test_runs_without_steps_are_compared_as_a_whole() -> None:
+    report = fastprof.compare(load(traced(30)), load(traced(45))).answer
+    figures = {name: figure.value for name, figure in report.scalars.items()}
+    rows = report.tables["changes"].to_pylist()
+    assert figures["verdict"] == "not_comparable" and figures["step_change_ps"] is None
+    assert (figures["base_run_ps"], figures["new_run_ps"]) == (40_000_000, 55_000_000)
+    assert sum(row["change_ps"] for row in rows) == figures["run_change_ps"] == 15_000_000
+    assert (rows[0]["name"], rows[0]["change_ps"], rows[-1]["change_ps"]) == ("sgemm", 15_000_000, 0)
+    assert str(figures["headline"]).endswith("Device busy time of all that was recorded: 40.00 µs → 55.00 µs.")
+    assert any("one measurement of each says nothing about noise" in notice.text for notice in report.notices)
+
+
+def test_a_run_without_steps_is_compared_with_one_that_has_them() -> None:
+    report = fastprof.compare(load(traced(30)), load(TORCH)).answer
+    change = report.scalars["run_change_ps"].value
+    assert sum(row["change_ps"] for row in report.tables["changes"].to_pylist()) == change != 0
+    assert report.scalars["step_change_ps"].reason and report.scalars["verdict"].value == "not_comparable"

@@ -11,6 +11,7 @@ own, so that all parts together are the mean step.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,6 +28,10 @@ from fastprof.schema.columns import Int64s
 from fastprof.schema.value_classes import dataclass
 
 OP, STRAGGLER, COMMUNICATION = "op", "straggler", "communication"
+DEVICE_BUSY, HOST_OPS = "device busy time", "host op time"
+"""Times of runs without steps: of the mean device without idle time, and self time of ops of the mean host."""
+_IDLE_KIND: Final = "idle"
+_UNNAMED: Final = "compute of no recorded op"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,24 @@ def list_step_parts(steps: RunSteps, by_step: pa.Table, ops: pa.Table, host_ops:
         beyond = float(np.mean(steps.judged_ps)) - compute - sum(part.time_ps for part in others)
         parts.append(StepPart(STRAGGLER, waited_for, max(beyond, waited_ps) if devices > 1 else waited_ps))
     return parts
+
+
+def list_run_parts(by_step: pa.Table, ops: pa.Table, host_ops: pa.Table, hosts: int) -> dict[str, list[StepPart]]:
+    """Return the parts of an entire run, by DEVICE_BUSY and HOST_OPS, as far as they are recorded. Tables as for
+    ``list_step_parts``, of the entire run."""
+    whole: dict[str, list[StepPart]] = {}
+    rows = by_step.filter(pc.not_equal(by_step["kind"].cast("string"), _IDLE_KIND))
+    devices = len(set(zip(rows["host"].to_pylist(), rows["device"].to_pylist(), strict=True)))
+    if devices:
+        times = _sum_causes(rows, {})
+        compute = times.pop((None, ""), 0) / devices
+        others = [StepPart(kind or OP, name, time / devices) for (kind, name), time in times.items()]
+        known = _list_ops(ops if ops.num_rows else host_ops, compute, devices)
+        rest = compute - sum(part.time_ps for part in known)
+        whole[DEVICE_BUSY] = [*others, *known, StepPart(OP, _UNNAMED, max(rest, 0.0))]
+    if host_ops.num_rows and hosts:
+        whole[HOST_OPS] = _list_ops(host_ops, math.inf, hosts)
+    return {measure: parts for measure, parts in whole.items() if parts}
 
 
 def _sum_causes(rows: pa.Table, waits: Mapping[Any, int]) -> Counter[tuple[str | None, str]]:
