@@ -36,6 +36,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY
 from fastprof.derive.causes.cause_names import get_cause_label
+from fastprof.derive.comparison.change_points import History, take_history
 from fastprof.derive.comparison.part_matching import BY_SCOPE, Pair, match_parts
 from fastprof.derive.comparison.program_parts import RunProgram
 from fastprof.derive.comparison.step_parts import OP, STRAGGLER, RunSteps, StepPart
@@ -194,18 +195,23 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -> AnalysisReport:
-    """Compare the facts of two runs. ``history``: mean steps of earlier runs, which make the interval if they are
-    enough."""
+def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[tuple[str, float]] = ()) -> AnalysisReport:
+    """Compare the facts of two runs. ``history``: earlier runs and their mean steps, the newest first. Those since the
+    last change point make the interval if they are enough."""
+    earlier = take_history(history)
     programs = compare_compiled(base.programs, new.programs)
     whole = None if has_steps(base, new) else next((name for name in base.whole if name in new.whole), None)
     sides = [run.parts if whole is None else run.whole[whole] for run in (base, new)]
     pairs = match_parts(programs.link_parts(sides[0], 0), programs.link_parts(sides[1], 1))
     differences = list(list_differences(base, new, pairs))
     reasons = [row["reason"] for row in differences if row["reason"]]
+    if earlier.reason:
+        reasons.append(earlier.reason)
     judged = new.steps.judged_ps
     mean = float(judged.mean()) if len(judged) else 0.0
-    change = compare_with_history(history, mean, measure_error(judged)) or compare_steps(base.steps.judged_ps, judged)
+    change = compare_with_history(earlier.values, mean, measure_error(judged)) or compare_steps(
+        base.steps.judged_ps, judged
+    )
     verdict = NOT_COMPARABLE if reasons or change is None else change.verdict
     totals = [
         (_get_mean(run.steps) or 0) if whole is None else round(sum(part.time_ps for part in parts))
@@ -233,7 +239,7 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
         NAME,
         {name: pa.Table.from_pylist(rows, schema=TABLES[name].arrow()) for name, rows in tables.items()},
         make_scalars(SCALARS, values),
-        tuple(_list_notices(base, new, change, verdict)),
+        (*_list_notices(base, new, change, verdict), *list_history_notices({"mean step": earlier})),
         detail=(base, new),
     )
 
@@ -487,6 +493,14 @@ def _list_steps(**runs: RunSteps) -> Iterator[dict[str, Any]]:
                 "run": name, "step": number, "time_ps": time_ps, "is_warm_up": place < steps.warm_up,
                 "is_slow": bool(slow[place]),
             }  # fmt: skip
+
+
+def list_history_notices(histories: Mapping[str, History]) -> Iterator[Notice]:
+    """Yield which earlier runs do not count, because the figure changed after them. ``histories``: by figure."""
+    for figure, earlier in histories.items():
+        if earlier.change is not None:
+            size = "" if earlier.change.share is None else f" ({_format_change(earlier.change.share)})"
+            yield Notice("info", f"Earlier runs count from {earlier.changed} on: there the {figure} changed{size}.")
 
 
 _APART: Final = 0.02

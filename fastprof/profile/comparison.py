@@ -68,7 +68,7 @@ def compare(
         paths.update(profile.sources)
         del profile
     earlier = reading | {"run": None}
-    history = [] if against is None else list(_measure_history(against, paths, steps_from, earlier))
+    history = () if against is None else tuple(_measure_history(against, paths, steps_from, earlier))
     return Report(compare_runs(facts[0], facts[1], history))
 
 
@@ -156,12 +156,12 @@ def _read_plane_stats(profile: Profile) -> dict[int, dict[str, Any]]:
 
 def _measure_history(
     logdir: str | os.PathLike[str], compared: set[str], steps_from: str, reading: Mapping[str, Any]
-) -> Iterator[float]:
-    """Yield the mean steps of earlier runs; runs without steps have none."""
+) -> Iterator[tuple[str, float]]:
+    """Yield earlier runs with their mean steps, the newest first; runs without steps have none."""
     for profile in open_earlier_runs(logdir, compared, reading):
         facts = make_run_facts(profile, profile.reports_together("steps", steps_from=steps_from))
         if len(facts.steps.judged_ps):
-            yield float(facts.steps.judged_ps.mean())
+            yield facts.name, float(facts.steps.judged_ps.mean())
 
 
 def open_earlier_runs(

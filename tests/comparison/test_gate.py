@@ -318,3 +318,36 @@ def test_other_uses_are_refused(runs: Path, tmp_path: Path) -> None:
         fastprof.check(runs / "base", [3])  # type: ignore[list-item]
     log = ["trends", str(runs / "history"), "--figure", "step_time", "--publish", "-", "-o", str(tmp_path / "t.json")]
     assert main(log) == 2
+
+
+def write_history(root: Path, slow: int, fast: int) -> Path:
+    """A log directory whose first runs are slower by a third than the later ones."""
+    for number in range(slow + fast):
+        plan = replace(BASE, seed=30 + number, steps=6)
+        plan = plan.changed("fusion.3", time_us=5500) if number < slow else plan
+        write(root / "log" / "plugins" / "profile" / f"2026_10_{number + 10}_10_00_00", plan)
+    return root / "log"
+
+
+def test_only_runs_since_the_last_change_of_a_history_count(runs: Path, tmp_path: Path) -> None:
+    log = write_history(tmp_path, 6, 6)
+    report = fastprof.check(runs / "slower", "step_time > +5%", against=log)
+    (row,) = report.tables["conditions"].to_pylist()
+    assert row["state"] == "failed" and "prediction interval of 6 runs" in row["rule"]
+    assert [notice.text for notice in report.notices] == [
+        "Earlier runs count from 2026_10_16_10_00_00 on: there the steps.step_time_mean_ps changed (−24.9 %)."
+    ]
+    report = fastprof.compare(runs / "base", runs / "slower", against=log)
+    assert report.scalars["verdict"].value == "slower" and "of 6 runs" in str(report.scalars["rule"].value)
+    assert any("Earlier runs count from 2026_10_16_10_00_00 on" in notice.text for notice in report.notices)
+
+
+def test_too_few_runs_since_a_change_cannot_judge(runs: Path, tmp_path: Path) -> None:
+    log = write_history(tmp_path, 8, 3)
+    (row,) = fastprof.check(runs / "slower", "step_time > +5%", against=log).tables["conditions"].to_pylist()
+    assert row["state"] == "cannot judge" and row["reason"] == (
+        "earlier runs changed at run 2026_10_18_10_00_00: only 3 runs since then, 5 are needed"
+    )
+    report = fastprof.compare(runs / "base", runs / "slower", against=log)
+    assert report.scalars["verdict"].value == "not_comparable"
+    assert "earlier runs changed at run 2026_10_18_10_00_00" in str(report.scalars["headline"].value)
