@@ -235,6 +235,24 @@ def test_step_times_of_another_batch_cannot_be_judged(runs: Path, tmp_path: Path
     assert rows[0]["reason"].startswith("the batch differs (32 → 64)")
 
 
+def test_a_baseline_knows_the_batch_and_the_devices(runs: Path, tmp_path: Path) -> None:
+    path = tmp_path / "main.baseline.json"
+    fastprof.check(runs / "base", [], save_baseline=path)
+    ops = [replace(op, shape=op.shape.replace("[32", "[64"), time_us=2 * op.time_us) for op in MODEL]
+    write(tmp_path / "batched", replace(BASE, ops=ops))
+    write(tmp_path / "v4", replace(BASE, model="TPU v4"))
+    conditions = ["step_time > +5%", "steps.step_count < 5"]
+    rows = fastprof.check(tmp_path / "batched", conditions, against=path).tables["conditions"].to_pylist()
+    assert [row["state"] for row in rows] == ["cannot judge", "passed"]
+    assert rows[0]["reason"].startswith("the batch differs (32 → 64)")
+    rows = fastprof.check(tmp_path / "v4", conditions, against=path).tables["conditions"].to_pylist()
+    assert rows[0]["reason"] == "the devices differ (2 TPU v6 Lite → 2 TPU v4)"
+    document = json.loads(path.read_text())
+    del document["ops"]  # as older versions wrote it
+    path.write_text(json.dumps(document))
+    assert states(fastprof.check(tmp_path / "batched", conditions, against=path)) == ["failed", "passed"]
+
+
 def test_only_earlier_runs_are_the_history(runs: Path) -> None:
     folder = runs / "history" / "plugins" / "profile"
     newest, oldest = folder / "2026_11_15_10_00_00", folder / "2026_11_10_10_00_00"
@@ -283,7 +301,7 @@ def test_step_times_of_other_devices_cannot_be_judged(runs: Path, tmp_path: Path
     [
         ("definitions", 99), ("definitions", "1"), ("steps", [[1, 2, 3], [1, 2, 3]]), ("steps", [[1, -5]]),
         ("steps", [[1, 2.5]]), ("steps", [[1, "20"]]), ("steps", [[1, 10**30]]), ("figures", {"a": 1}),
-        ("environment", []), ("format", "x" * 1_000_000),
+        ("environment", []), ("ops", 5), ("ops", [[1]]), ("ops", {"a": 1}), ("format", "x" * 1_000_000),
     ],
 )  # fmt: skip
 def test_a_damaged_baseline_is_refused(runs: Path, tmp_path: Path, part: str, value: object) -> None:
