@@ -51,7 +51,7 @@ from fastprof.derive.comparison.step_statistics import (
     find_slow_steps,
     measure_error,
 )
-from fastprof.derive.comparison.work_change import find_batch_change
+from fastprof.derive.comparison.work_change import find_batch_change, find_common_factor
 from fastprof.schema.tables import Count, Flag, Number, Picoseconds, Share, String, TableSchema
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.kernel_names import shorten_kernel_name
@@ -239,7 +239,7 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[tuple[str, flo
         NAME,
         {name: pa.Table.from_pylist(rows, schema=TABLES[name].arrow()) for name, rows in tables.items()},
         make_scalars(SCALARS, values),
-        (*_list_notices(base, new, change, verdict), *list_history_notices({"mean step": earlier})),
+        (*_list_notices(base, new, change, verdict, pairs), *list_history_notices({"mean step": earlier})),
         detail=(base, new),
     )
 
@@ -507,7 +507,9 @@ _APART: Final = 0.02
 """Least difference of the changes of mean and median that is said."""
 
 
-def _list_notices(base: RunFacts, new: RunFacts, change: StepChange | None, verdict: str) -> Iterator[Notice]:
+def _list_notices(
+    base: RunFacts, new: RunFacts, change: StepChange | None, verdict: str, pairs: Sequence[Pair]
+) -> Iterator[Notice]:
     for name, run in (("base", base), ("new", new)):
         if run.steps.warm_up:
             first = count_noun(run.steps.warm_up, "step is", "steps are")
@@ -525,6 +527,12 @@ def _list_notices(base: RunFacts, new: RunFacts, change: StepChange | None, verd
         )  # fmt: skip
     if change is None:
         return
+    factor = find_common_factor(pairs)
+    if factor is not None and verdict != NOT_COMPARABLE:
+        yield Notice(
+            "info", f"Nearly all ops take {_format_share(abs(factor - 1))} {'more' if factor > 1 else 'less'} time: "
+            "likely the clock or the power limit of the device, not a single op.",
+        )  # fmt: skip
     steps = [run.steps.judged_ps for run in (base, new)]
     of_mean, of_median = (float(middle(steps[1]) / middle(steps[0])) - 1 for middle in (np.mean, np.median))
     if abs(of_median - of_mean) > max(_APART, abs(of_mean) / 2) and (

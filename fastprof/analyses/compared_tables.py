@@ -285,8 +285,8 @@ def _average_rows(rows: Iterable[Mapping[str, Any]], key: Key, amounts: Key, sha
     for row in rows if shares else ():
         sums = table.setdefault(tuple(str(row[name]) for name in key), [0.0] * len(amounts))
         for place, name in enumerate(amounts):
-            sums[place] += (row[name] or 0) / shares
-    return table
+            sums[place] += row[name] or 0
+    return {key: [total / shares for total in sums] for key, sums in table.items()}
 
 
 def _find_most_memory(
