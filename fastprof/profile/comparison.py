@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from fastprof.derive.comparison.event_counts import OP_ARGUMENTS
 from fastprof.derive.devices.device_peaks import describe_device
 from fastprof.derive.devices.run_environment import CPU
 from fastprof.derive.steps.step_source import AUTO
@@ -230,3 +231,59 @@ def compare_events(
         )  # fmt: skip
         rows.append(dict(zip(_HTA.names(), values, strict=True)))
     return pa.Table.from_pylist(rows, schema=_HTA.arrow())
+
+
+_SHEETS: Final = ("intersect", "only_baseline", "only_variant")
+_METRICS: Final = {
+    "operation_count": "calls that launch kernels themselves",
+    "total_direct_kernel_time_sum": "time of these kernels, in µs",
+    "total_direct_kernel_time_mean": "time of these kernels per call, in µs",
+}
+_TRACELENS: Final = TableSchema(
+    "tracelens",
+    "an op with its arguments in either trace, as reports of TraceLens compare them, largest change first",
+    (
+        String("sheet", "intersect: in both runs; only_baseline, only_variant: in one"),
+        String("name", "name of the op"),
+        *(String(name, f"{name} as recorded, empty without a record") for name in OP_ARGUMENTS),
+        *(
+            Number(f"{run}::{metric}", f"{text}, in the {run} run; null: the run has no such op")
+            for metric, text in _METRICS.items()
+            for run in ("base", "new")
+        ),
+        *(
+            Number(f"{metric}__new_{kind}", f"{text}; null: one run has no such op, or base is 0")
+            for metric in _METRICS
+            for kind, text in (("diff", "new - base"), ("pct", "100 * (new - base) / base"))
+        ),
+    ),
+    derived=True,
+)
+
+
+def compare_ops(base: Named | Profile, new: Named | Profile, **reading: Any) -> pa.Table:
+    """Compare the ops of two PyTorch traces that launch kernels, by name and arguments, as TraceLens compares its
+    reports. ``reading``: as of ``load``. UsageError: a run lacks a GPU, PyTorch's events, or shapes."""
+    from fastprof.derive.comparison.event_counts import sum_launching_ops
+    from fastprof.profile.loading import load
+
+    profiles = [source if isinstance(source, Profile) else load(source, **reading) for source in (base, new)]
+    sides = [sum_launching_ops(profile.table_set) for profile in profiles]
+    rows = []
+    for key in dict.fromkeys(key for side in sides for key in side):
+        row: dict[str, Any] = dict(zip(("name", *OP_ARGUMENTS), key, strict=True))
+        known = [side.get(key) for side in sides]
+        row["sheet"] = _SHEETS[0] if all(known) else _SHEETS[1] if known[0] else _SHEETS[2]
+        values = [
+            (None,) * len(_METRICS) if each is None else (each[0], each[1] / _PS_IN_US, each[1] / each[0] / _PS_IN_US)
+            for each in known
+        ]
+        for metric, first, second in zip(_METRICS, *values, strict=True):
+            row |= {f"base::{metric}": first, f"new::{metric}": second}
+            if first is not None and second is not None:
+                row[f"{metric}__new_diff"] = second - first
+                row[f"{metric}__new_pct"] = 100 * (second - first) / first if first else None
+        times = [each[1] if each else 0 for each in known]
+        rows.append((-abs(times[1] - times[0]), key, row))
+    rows.sort(key=lambda ranked: ranked[:2])
+    return pa.Table.from_pylist([row for *_, row in rows], schema=_TRACELENS.arrow())
