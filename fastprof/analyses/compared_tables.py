@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fastprof.analyses.contract import Known, ScalarSpec
 from fastprof.derive.comparison.program_changes import (
@@ -82,10 +83,8 @@ class ComparedPrograms:
         """Return parts of the mean step with the change that they belong to. ``side``: 0 for the base run, 1 for the
         new one."""
         links = self.links[side]
-        return [
-            part if part.program is None else replace(part, change=links.get((part.program, part.name), -1))
-            for part in parts
-        ]
+        numbers = ((part, -1 if part.program is None else links.get((part.program, part.name), -1)) for part in parts)
+        return [part if number < 0 else replace(part, change=number) for part, number in numbers]
 
     def describe_change(self, number: int) -> str | None:
         """Describe a change by its number; None for -1."""
@@ -246,47 +245,51 @@ class _Reported(Protocol):
 def collect_records(reports: Mapping[str, _Reported], steps: RunSteps, hosts: int) -> dict[str, Amounts]:
     """Return the records of a run by table; tables without rows are absent. ``reports``: REPORTS and memory_profile;
     ``steps``: the judged ones count."""
-    judged, count = set(steps.judged.tolist()), len(steps.judged)
+    judged, count = pa.array(steps.judged), len(steps.judged)
 
-    def list_rows(report: str, table: str, **more: str) -> list[dict[str, Any]]:
-        rows = reports[report].tables[table].to_pylist()
-        return [row | more for row in rows if "step" not in row or row["step"] in judged]
+    def read(report: str, table: str) -> pa.Table:
+        rows = reports[report].tables[table]
+        return rows.filter(pc.is_in(rows["step"], value_set=judged)) if "step" in rows.column_names else rows
 
-    communication = list_rows("communication", "step_kinds")
-    devices = len({(row["host"], row["device"]) for row in communication})
-    calls = sum(row["call_count"] for row in list_rows("tf_data", "pipelines"))
-    annotations = list_rows("annotations", "steps")
-    waits = list_rows("tf_data", "step_waits", kind="pipeline")
-    iterators = list_rows("tf_data", "iterators", kind="iterator")
-    ops = [
-        row for row in list_rows("input_pipeline", "input_ops", kind="input op")
-        if not iterators or not row["name"].startswith(_ITERATOR)
-    ]  # fmt: skip
+    communication, iterators = read("communication", "step_kinds"), read("tf_data", "iterators")
+    devices = len(_average_rows(communication, ("host", "device"), (), 1))
+    calls = pc.sum(read("tf_data", "pipelines")["call_count"]).as_py() or 0
+    ops = read("input_pipeline", "input_ops")
+    if iterators.num_rows:
+        ops = ops.filter(pc.invert(pc.starts_with(ops["name"], _ITERATOR)))
+    waits = _average_rows(read("tf_data", "step_waits"), ("pipeline",), ("wait_ps", "call_count"), count * hosts)
+    of_iterators = _average_rows(iterators, ("long_name",), ("self_ps", "call_count"), calls)
+    of_ops = _average_rows(ops, ("name",), ("self_ps", "occurrences"), len(steps.number) * hosts)
+    pipelines = {"pipeline": waits, "iterator": of_iterators, "input op": of_ops}
     tables = {
-        "annotations": _average_rows(annotations, ("name",), ("total_ps", "count"), count * hosts),
+        "annotations": _average_rows(
+            read("annotations", "steps"), ("name",), ("total_ps", "count"), count * hosts
+        ),
         "communication": _average_rows(
             communication, ("kind", "scope"), ("exposed_ps", "hidden_ps"), count * devices
         ),
         "memory": _find_most_memory(
-            list_rows("memory_profile", "allocators"), list_rows("memory_profile", "active_groups")
+            read("memory_profile", "allocators").to_pylist(), read("memory_profile", "active_groups").to_pylist()
         ),
-        "pipelines": _average_rows(waits, ("kind", "pipeline"), ("wait_ps", "call_count"), count * hosts)
-        | _average_rows(iterators, ("kind", "long_name"), ("self_ps", "call_count"), calls)
-        | _average_rows(ops, ("kind", "name"), ("self_ps", "occurrences"), len(steps.number) * hosts),
+        "pipelines": {(kind, *key): amounts for kind, rows in pipelines.items() for key, amounts in rows.items()},
     }  # fmt: skip
     return {
         name: dict(sorted(table.items(), key=lambda row: -row[1][0])[:_MOST]) for name, table in tables.items() if table
     }
 
 
-def _average_rows(rows: Iterable[Mapping[str, Any]], key: Key, amounts: Key, shares: int) -> dict[Key, list[float]]:
+def _average_rows(rows: pa.Table, key: Key, amounts: Key, shares: int) -> dict[Key, list[float]]:
     """Return sums of amounts by key, divided by ``shares``; nothing if that is 0. ``key``, ``amounts``: columns."""
-    table: dict[Key, list[float]] = {}
-    for row in rows if shares else ():
-        sums = table.setdefault(tuple(str(row[name]) for name in key), [0.0] * len(amounts))
-        for place, name in enumerate(amounts):
-            sums[place] += row[name] or 0
-    return {key: [total / shares for total in sums] for key, sums in table.items()}
+    if not shares or not rows.num_rows:
+        return {}
+    columns = {name: rows[name].cast("string") for name in key} | {name: rows[name] for name in amounts}
+    sums = pa.table(columns).group_by(list(key)).aggregate([(name, "sum") for name in amounts])
+    names = zip(*(sums[name].to_pylist() for name in key), strict=True)
+    columns_of_sums = [sums[f"{name}_sum"].to_pylist() for name in amounts]
+    return {
+        tuple(map(str, name)): [(column[at] or 0) / shares for column in columns_of_sums]
+        for at, name in enumerate(names)
+    }
 
 
 def _find_most_memory(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -83,9 +83,7 @@ def list_step_parts(steps: RunSteps, by_step: pa.Table, ops: pa.Table, host_ops:
     """Return the parts of the mean step. ``by_step``: the table of the analysis gaps; ``ops``, ``host_ops``: device_ops
     and host_ops of the analysis op_stats, of the judged steps alone; host ops count where no device ran any."""
     rows = by_step.filter(pc.is_in(by_step["step"], value_set=pa.array(steps.judged)))
-    devices = pc.count_distinct(
-        pc.binary_join_element_wise(rows["host"].cast("string"), rows["device"].cast("string"), "/")
-    ).as_py()
+    devices = len(list(_list_sums(rows, ("host", "device"))))
     if not devices:
         return []
     shares = len(steps.judged) * devices
@@ -109,7 +107,7 @@ def list_run_parts(by_step: pa.Table, ops: pa.Table, host_ops: pa.Table, hosts: 
     ``list_step_parts``, of the entire run."""
     whole: dict[str, list[StepPart]] = {}
     rows = by_step.filter(pc.not_equal(by_step["kind"].cast("string"), _IDLE_KIND))
-    devices = len(set(zip(rows["host"].to_pylist(), rows["device"].to_pylist(), strict=True)))
+    devices = len(list(_list_sums(rows, ("host", "device"))))
     if devices:
         times = _sum_causes(rows, {})
         compute = times.pop((None, ""), 0) / devices
@@ -126,13 +124,21 @@ def _sum_causes(rows: pa.Table, waits: Mapping[Any, int]) -> Counter[tuple[str |
     """Return the time of all devices in all steps by cause and explanation, compute as None, less the time in
     collectives that devices wait for the slowest."""
     times: Counter[tuple[str | None, str]] = Counter()
-    names = ("host", "device", "step", "cause", "event", "time_ps")
-    for host, device, step, cause, event, time in zip(*(rows[name].to_pylist() for name in names), strict=True):
-        waited = min(waits.get((host, device, step), 0), time) if cause == COMMUNICATION else 0
-        if cause == STRAGGLER:
-            waited, event = 0, None
-        times[cause, event or ""] += time - waited
+    for cause, event, time in _list_sums(rows, ("cause", "event")):
+        times[cause, "" if cause == STRAGGLER else event or ""] += time
+    if waits:
+        communication = rows.filter(pc.equal(rows["cause"].cast("string"), COMMUNICATION))
+        names = ("host", "device", "step", "event", "time_ps")
+        for host, device, step, event, time in zip(*(communication[name].to_pylist() for name in names), strict=True):
+            times[COMMUNICATION, event or ""] -= min(waits.get((host, device, step), 0), time)
     return times
+
+
+def _list_sums(rows: pa.Table, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield each combination of values of key columns with the sum of its times."""
+    columns = {name: rows[name].cast("string") if name != "step" else rows[name] for name in keys}
+    sums = pa.table({**columns, "time_ps": rows["time_ps"]}).group_by(list(keys)).aggregate([("time_ps", "sum")])
+    yield from zip(*(sums[name].to_pylist() for name in (*keys, "time_ps_sum")), strict=True)
 
 
 def _measure_waits(rows: pa.Table) -> tuple[Mapping[Any, int], str]:
@@ -140,10 +146,9 @@ def _measure_waits(rows: pa.Table) -> tuple[Mapping[Any, int], str]:
     least there; and the device for which most is waited, or ""."""
     communication = rows.filter(pc.equal(rows["cause"].cast("string"), COMMUNICATION))
     spent: dict[Any, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
-    names = ("step", "host", "device", "time_ps")
-    for step, host, device, time in zip(*(communication[name].to_pylist() for name in names), strict=True):
-        spent[step][host, device] += time
-    present = Counter(step for step, *_ in set(zip(*(rows[name].to_pylist() for name in names[:3]), strict=True)))
+    for step, host, device, time in _list_sums(communication, ("step", "host", "device")):
+        spent[step][host, device] = time
+    present = Counter(step for step, *_ in _list_sums(rows, ("step", "host", "device")))
     waits, blamed = {}, Counter[str]()
     for step, times in spent.items():
         least = min(times.values()) if len(times) == present[step] else 0
