@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from fastprof.decode.import_log import ImportLog
@@ -19,6 +20,8 @@ from fastprof.schema.value_classes import dataclass
 
 MOST_PROGRAMS: Final = 16
 """Programs of a run that are compared: those with most device time."""
+_MOST_READ: Final = 64
+"""Programs of a run that are decoded: recompilations mostly give equal ones."""
 FUSION: Final = "fusion"
 _FREE: Final = frozenset(
     ("tuple", "get-tuple-element", "constant", "bitcast", "after-all", "partition-id", "replica-id")
@@ -68,13 +71,13 @@ def list_run_programs(
 ) -> list[RunProgram]:
     """Return the programs that ran, longest device time first; all if none is known to have run. ``time_by_id``: device
     time; ``peaks``: peak of device memory. Programs that do not decode are left out."""
+    listed = {(program.id, program.title): program for program in reversed(programs)}  # hosts mostly have the same ones
+    ran = [program for program in reversed(listed.values()) if program.id in time_by_id] or [*reversed(listed.values())]
     distinct: dict[bytes, list[Program]] = {}
-    for program in programs:
-        if program.id in time_by_id or not any(each.id in time_by_id for each in programs):
-            distinct.setdefault(program.digest, []).append(program)
-    equal = sorted(distinct.values(), key=lambda same: -max(time_by_id.get(program.id, 0) for program in same))
+    for program in sorted(ran, key=lambda program: -time_by_id.get(program.id, 0)):
+        distinct.setdefault(program.digest, []).append(program)
     grouped: dict[object, list[RunProgram]] = {}
-    for same in equal:
+    for same in islice(distinct.values(), _MOST_READ):
         if len(grouped) == MOST_PROGRAMS:
             break
         try:
