@@ -208,19 +208,19 @@ _RECORDED: Final = {
     "annotations": Recorded("a user annotation in the steps that count", {"name": "annotation name"}, {
         "time_ps": "time per step on a host, summed over threads",
         "count": "occurrences per step on a host",
-    }, "annotation_count", "no annotation in the steps that count"),
+    }, "annotation_count", "neither run has annotations in the steps that count"),
     "communication": Recorded("a kind of communication in the steps that count", {
         "kind": "kind of communication, such as all-reduce",
         "scope": "where the data move: between devices, with the host, within the device",
     }, {
         "exposed_ps": "time per step and device without compute",
         "hidden_ps": "time per step and device while the device computes",
-    }, "communication_kind_count", "no communication in the steps that count"),
+    }, "communication_kind_count", "neither run has communication in the steps that count"),
     "memory": Recorded("a memory peak, or memory in use at it", {
         "kind": "allocator: its peak; op: memory of ops with similar names in use at the peak",
         "allocator": "name of the allocator, or number of the device",
         "name": "names of the ops, * for numbers; of an allocator its name",
-    }, {"size_bytes": "bytes on the host that has most"}, "memory_row_count", "no allocation is recorded"),
+    }, {"size_bytes": "bytes on the host that has most"}, "memory_row_count", "neither run records allocations"),
     "pipelines": Recorded("a part of an input pipeline", {
         "kind": "pipeline: steps wait for it; iterator: an iterator of tf.data; input op: another op that reads, "
                 "preprocesses or transfers input",
@@ -228,11 +228,11 @@ _RECORDED: Final = {
     }, {
         "time_ps": "waiting or self time per step on a host; of an iterator per call of its pipeline",
         "count": "calls per step on a host; of an iterator per call of its pipeline",
-    }, "pipeline_part_count", "no input pipeline and no input op is recorded"),
+    }, "pipeline_part_count", "neither run records input pipelines or input ops"),
 }  # fmt: skip
-SCALARS: Final = {
-    each.figure: ScalarSpec(None, f"rows of the table {name}; null: {each.absent} of either run")
-    for name, each in _RECORDED.items()
+_NO_PROGRAMS: Final = "neither run has compiled programs"
+SCALARS: Final = {"program_count": ScalarSpec(None, f"compiled programs that ran; null: {_NO_PROGRAMS}")} | {
+    each.figure: ScalarSpec(None, f"rows of the table {name}; null: {each.absent}") for name, each in _RECORDED.items()
 }
 TABLES.update({name: recorded.make_schema(name) for name, recorded in _RECORDED.items()})
 
@@ -329,8 +329,8 @@ def compare_records(base: Mapping[str, Amounts], new: Mapping[str, Amounts]) -> 
     return compared
 
 
-def count_rows(tables: Mapping[str, Sequence[object]]) -> dict[str, Known]:
-    """Return the number of rows of each table of records, or why there are none."""
-    return {
-        each.figure: len(tables[name]) or (None, f"{each.absent} of either run") for name, each in _RECORDED.items()
-    }
+def count_rows(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Known]:
+    """Return the number of programs and the rows of each table of records, or why there are none."""
+    programs = {(row["base_program"], row["new_program"]) for row in tables["programs"]}
+    counts: dict[str, Known] = {"program_count": len(programs) or (None, _NO_PROGRAMS)}
+    return counts | {each.figure: len(tables[name]) or (None, each.absent) for name, each in _RECORDED.items()}
