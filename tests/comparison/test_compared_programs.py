@@ -23,6 +23,7 @@ from fastprof.hlo.programs import make_program
 
 SCOPE = "jit(train)/Model/layer_0/mlp"
 ROWS, TURNED = shape("f32", 1000, 512), shape("f32", 1000, 512, order=(0, 1))
+HALF = shape("f32", 500, 512)
 TILED = shape("f32", 1000, 512, tiles=[(16, 128)])
 
 
@@ -48,6 +49,13 @@ def program(*fusions: tuple[str, Sequence[str]], what: bytes = ROWS, name: str =
     if extra:
         ops.append(Instruction(extra, "copy", ROWS, [ops[-1].name]))
     made.entry(*ops)
+    return made.proto()
+
+
+def copies(*ops: tuple[str, bytes]) -> bytes:
+    """A program of copies without framework ops."""
+    made = Program("jit_train")
+    made.entry(Instruction("x", "parameter", ROWS), *(Instruction(name, "copy", what, ["x"]) for name, what in ops))
     return made.proto()
 
 
@@ -93,6 +101,8 @@ COSINE = ("fusion.2", ("cosine",))
         (program(WHOLE, OTHER), program(WHOLE, OTHER, what=TURNED), [("layout", ["fusion.2"], ["fusion.2"])]),
         (program(WHOLE), program(WHOLE, extra="copy.3"), [("new", [], ["copy.3"])]),
         (program(WHOLE, OTHER), program(WHOLE), [("gone", ["fusion.2"], [])]),
+        (copies(("copy.1", ROWS), ("copy.2", TURNED)), copies(("copy.8", TURNED), ("copy.9", ROWS)), []),
+        (copies(("copy.1", ROWS), ("copy.2", HALF)), copies(("copy.1", HALF)), [("gone", ["copy.1"], [])]),
     ],
 )
 def test_instructions_are_matched_by_contents(

@@ -35,9 +35,13 @@ _CHEAP: Final = frozenset(("broadcast", "iota", "reshape", "convert", "bitcast-c
 
 Instructions = tuple[ProgramInstruction, ...]
 _View = Callable[[Atom], Hashable]
-_VIEWS: Final[tuple[_View, ...]] = (lambda atom: atom, lambda atom: atom[:2], lambda atom: (atom[0], atom[2]))
+_VIEWS: Final[tuple[_View, ...]] = (
+    lambda atom: atom,
+    lambda atom: atom[:2],
+    lambda atom: (atom[0], atom[2]) if atom[2] else atom,
+)
 """Parts of an atom that are compared: all, then without the framework op (renamed), then without the shape (another
-batch)."""
+batch) if the framework op is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,8 @@ def list_instruction_changes(pair: ProgramPair) -> Iterator[InstructionChange]:
         return
     left, right = list(pair.base.instructions), list(pair.new.instructions)
     for view in _VIEWS:
-        equal, left, right = _pair_equal(left, right, view)
+        _, left, right = _pair_equal(left, right, view, has_layout=True)
+        equal, left, right = _pair_equal(left, right, view, has_layout=False)
         for old, young in equal:
             if old.plain_shape != young.plain_shape:
                 yield InstructionChange(pair, SHAPE, (old,), (young,))
@@ -124,15 +129,21 @@ def list_instruction_changes(pair: ProgramPair) -> Iterator[InstructionChange]:
 
 
 def _pair_equal(
-    left: Sequence[ProgramInstruction], right: Sequence[ProgramInstruction], view: _View
+    left: Sequence[ProgramInstruction], right: Sequence[ProgramInstruction], view: _View, *, has_layout: bool
 ) -> tuple[list[tuple[ProgramInstruction, ProgramInstruction]], list[ProgramInstruction], list[ProgramInstruction]]:
-    """Return pairs of equal contents, equal names first and then in order, and the rest of both sides."""
+    """Return pairs of equal contents, and of equal layouts if ``has_layout``: equal names first and then in order; and
+    the rest of both sides."""
+
+    def key(instruction: ProgramInstruction) -> Hashable:
+        shape = instruction.shape if has_layout else None
+        return instruction.opcode, shape, tuple(map(view, instruction.contents))
+
     waiting: dict[Hashable, list[ProgramInstruction]] = defaultdict(list)
     for young in right:
-        waiting[young.opcode, tuple(map(view, young.contents))].append(young)
+        waiting[key(young)].append(young)
     pairs, rest, taken = [], [], set[int]()
     for old in left:
-        candidates = waiting.get((old.opcode, tuple(map(view, old.contents))))
+        candidates = waiting.get(key(old))
         if not candidates:
             rest.append(old)
             continue
