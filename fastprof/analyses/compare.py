@@ -353,12 +353,13 @@ def _list_changes(pairs: Sequence[Pair], first: int, second: int, programs: Comp
 def _describe_change(pair: Pair, programs: ComparedPrograms) -> dict[str, Any]:
     is_op = pair.kind == OP
     cause = next((part.change for part in (*pair.base, *pair.new) if part.change >= 0), -1)
+    change = programs.describe_change(cause)
     base_ps, new_ps = round(pair.base_ps), round(pair.new_ps)
     scopes = sorted({part.scope for part in (*pair.base, *pair.new) if part.scope})
     where = pair.name if pair.kind == STRAGGLER else scopes[0] if len(scopes) == 1 else None
     return {
         "kind": pair.kind,
-        "title": _make_title(pair),
+        "title": change.partition(";")[0] if change and len(pair.base) != len(pair.new) else _make_title(pair),
         "name": pair.name or None,
         "base_ps": base_ps,
         "new_ps": new_ps,
@@ -366,7 +367,7 @@ def _describe_change(pair: Pair, programs: ComparedPrograms) -> dict[str, Any]:
         "base_count": _sum_counts(pair.base) if is_op else None,
         "new_count": _sum_counts(pair.new) if is_op else None,
         "where": where or None,
-        "evidence": programs.describe_change(cause) or _EVIDENCE.get(pair.kind) or f"gaps.by_step?cause={pair.kind}",
+        "evidence": change or _EVIDENCE.get(pair.kind) or f"gaps.by_step?cause={pair.kind}",
         "certainty": LIKELY if pair.matched == BY_SCOPE else CERTAIN,
     }
 

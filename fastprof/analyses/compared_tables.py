@@ -19,13 +19,14 @@ from fastprof.derive.comparison.program_changes import (
     describe_instruction_change,
     list_instruction_changes,
     list_program_quantities,
+    name_instructions,
     pair_programs,
 )
 from fastprof.derive.comparison.program_parts import ProgramInstruction, RunProgram
 from fastprof.derive.comparison.step_parts import RunSteps, StepPart
 from fastprof.schema.tables import Bytes, Column, Count, Number, Picoseconds, String, TableSchema
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.quantities import list_few, shorten_name
+from fastprof.wording.quantities import shorten_name
 
 TABLES: Final[dict[str, TableSchema]] = {
     "programs": TableSchema("programs", "a quantity of a compiled program that ran in the compared steps, changed ones "
@@ -151,9 +152,10 @@ def list_change_rows(
         }
         rows.append({
             "program": change.program.name, "kind": change.kind, "title": describe_instruction_change(change),
-            "base_names": list_few([each.name for each in change.base]) or None,
-            "new_names": list_few([each.name for each in change.new]) or None,
-            "op_name": first.op_name or None, "base_count": len(change.base), "new_count": len(change.new),
+            "base_names": name_instructions(change.base) or None,
+            "new_names": name_instructions(change.new) or None,
+            "op_name": shorten_name(first.op_name, _LONGEST) or None,
+            "base_count": len(change.base), "new_count": len(change.new),
             "base_shape": _get_shape(change.base), "new_shape": _get_shape(change.new), **amounts,
             "change_ps": round(sum(spent[1]) - sum(spent[0])) if any(spent) else None,
         })  # fmt: skip

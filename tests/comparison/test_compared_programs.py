@@ -184,6 +184,25 @@ def test_a_program_recompiled_in_each_step_is_one_program() -> None:
     assert quantities["compilations"]["new"] == 5 and quantities["instructions"]["change"] == 0
 
 
+def test_fusions_nested_deep_are_read() -> None:
+    made = Program("jit_deep")
+    body = made.computation("f0", Instruction("p0", "parameter", ROWS), Instruction("e", "exponential", ROWS, ["p0"]))
+    for number in range(1, 3_000):
+        fusion = Instruction(f"f.{number}", "fusion", ROWS, [f"p{number}"], [body])
+        body = made.computation(f"f{number}", Instruction(f"p{number}", "parameter", ROWS), fusion)
+    made.entry(Instruction("x", "parameter", ROWS), Instruction("all", "fusion", ROWS, ["x"], [body]))
+    (deep,) = read(made.proto())
+    assert [each.name for each in deep.instructions] == ["x", "all"] and len(deep.instructions[1].contents) == 1
+
+
+def test_names_of_any_length_are_shortened() -> None:
+    name = "\x1b[2J" + "n" * 100_000
+    odd = program((name, WHOLE[1]), OTHER, name="p" * 100_000)
+    _, tables = compare(replace(BASE, seed=2, program=odd), replace(BASE, program=program(*HALVES, OTHER)))
+    texts = [value for rows in tables.values() for row in rows for value in row.values() if isinstance(value, str)]
+    assert max(map(len, texts)) < 600
+
+
 DEMO = Path(__file__).resolve().parents[2] / "demo" / "xla"
 
 

@@ -44,7 +44,7 @@ TIMES = {"fusion.3": 2700.0, "fusion.5": 2200.0}
 PLANTED = {
     "split with a layout": (
         COMPILED, replace(COMPILED, seed=2, ops=SPLIT_OPS, program=program(*HALVES, what=TURNED)),
-        "slower", 1000, "evidence", "fusion.1 split into 2 kernels: fusion.8, fusion.9",
+        "slower", 1000, "title", "fusion.1 split into 2 kernels: fusion.8, fusion.9",
     ),
     "padding": (
         BASE, AGAIN.changed("fusion.5", shape="bf16[32,2176]", time_us=2800), "slower", 600, "name", "fusion.5",

@@ -20,7 +20,7 @@ from typing import Final
 
 from fastprof.derive.comparison.program_parts import FUSION, Atom, ProgramInstruction, RunProgram
 from fastprof.schema.value_classes import dataclass
-from fastprof.wording.quantities import count_noun, format_measure, list_few
+from fastprof.wording.quantities import count_noun, format_measure, list_few, shorten_name
 
 SPLIT, MERGED, REGROUPED, CONTENTS = "split", "merged", "regrouped", "contents"
 LAYOUT, SHAPE, NEW, GONE = "layout", "shape", "new", "gone"
@@ -30,6 +30,8 @@ _LEAST_LIKE: Final = 0.5
 _LEAST_SHARED: Final = 0.5
 """Least share of the contents of the smaller of two instructions that the other one has, too."""
 _MOST_CANDIDATES: Final = 32
+_LONGEST: Final = 100
+"""Most letters of a name or a shape in words."""
 _CHEAP: Final = frozenset(("broadcast", "iota", "reshape", "convert", "bitcast-convert", "constant", "parameter"))
 """Opcodes that compilers copy into each fusion that needs the value."""
 
@@ -207,14 +209,19 @@ def _count_atoms(instruction: ProgramInstruction, view: _View) -> Counter[Hashab
     return Counter(map(view, costly or instruction.contents))
 
 
+def name_instructions(instructions: Instructions) -> str:
+    """Return the names of a few instructions, "" for none."""
+    return list_few([shorten_name(each.name, _LONGEST) for each in instructions])
+
+
 def describe_instruction_change(change: InstructionChange) -> str:
     """Describe a change in a sentence, such as ``fusion.12 split into 2 kernels; same flops``."""
-    names = [list_few([each.name for each in side]) for side in (change.base, change.new)]
+    names = [name_instructions(side) for side in (change.base, change.new)]
     kind, counts = change.kind, (len(change.base), len(change.new))
     if kind in (LAYOUT, SHAPE):
         old, young = change.base[0], change.new[0]
         shapes = (old.shape, young.shape) if kind == LAYOUT else (old.plain_shape, young.plain_shape)
-        text = f"{kind} of {names[1]} changed: {shapes[0]} → {shapes[1]}"
+        text = f"{kind} of {names[1]} changed: " + " → ".join(shorten_name(shape, _LONGEST) for shape in shapes)
     elif kind in (NEW, GONE):
         text = f"{names[0] or names[1]} is {kind}"
     elif kind == SPLIT:

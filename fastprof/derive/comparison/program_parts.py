@@ -17,18 +17,22 @@ from fastprof.hlo.module import HloModule
 from fastprof.hlo.programs import Program
 from fastprof.hlo.work import GENERAL
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.quantities import shorten_name
 
 MOST_PROGRAMS: Final = 16
 """Programs of a run that are compared: those with most device time."""
 _MOST_READ: Final = 64
 """Programs of a run that are decoded: recompilations mostly give equal ones."""
+_LONGEST: Final = 200
+"""Most letters of the name of a program."""
 FUSION: Final = "fusion"
 _FREE: Final = frozenset(
     ("tuple", "get-tuple-element", "constant", "bitcast", "after-all", "partition-id", "replica-id")
 )
 """Opcodes that take no time and say nothing about a program."""
 _RUN_OTHERS: Final = frozenset(("while", "conditional", "call", "async-start"))
-_MOST_CONTENTS: Final = 4_096
+_MOST_CONTENTS, _DEEPEST = 4_096, 16
+"""Most atoms of a fusion, and fusions in each other that are looked into."""
 
 Atom = tuple[str, str, str]
 """Opcode, shape without layout, and framework op of an instruction."""
@@ -97,9 +101,10 @@ def _read_program(same: Sequence[Program], peaks: Mapping[int, int | None]) -> R
     instructions = tuple(_list_instructions(module))
     signature = Counter(atom[:2] for instruction in instructions for atom in instruction.contents)
     ids = frozenset(each.id for each in same)
-    name = get_stem(module.name or program.title)
+    title = shorten_name(program.title, _LONGEST)
+    name = get_stem(shorten_name(module.name, _LONGEST) or title)
     peak = next((peaks[number] for number in ids if peaks.get(number) is not None), None)
-    return RunProgram(program.title, name, ids, instructions, len(module), peak, signature)
+    return RunProgram(title, name, ids, instructions, len(module), peak, signature)
 
 
 def _list_instructions(module: HloModule) -> Iterator[ProgramInstruction]:
@@ -131,7 +136,9 @@ def _list_instructions(module: HloModule) -> Iterator[ProgramInstruction]:
             )  # fmt: skip
 
 
-def _list_contents(module: HloModule, computation: int, fused: dict[int, tuple[Atom, ...]]) -> tuple[Atom, ...]:
+def _list_contents(
+    module: HloModule, computation: int, fused: dict[int, tuple[Atom, ...]], depth: int = 0
+) -> tuple[Atom, ...]:
     """Return the sorted atoms of a fused computation, with those of fusions in it. ``fused``: contents by computation,
     which it extends."""
     if computation not in fused:
@@ -140,8 +147,10 @@ def _list_contents(module: HloModule, computation: int, fused: dict[int, tuple[A
         for row in module.rows_of(computation):
             opcode = module.opcodes[row]
             calls = module.calls_of(row) if opcode == FUSION else []
-            if calls and calls[0] >= 0:
-                atoms += fused.get(calls[0]) or _list_contents(module, calls[0], fused)
+            if len(atoms) >= _MOST_CONTENTS:
+                break
+            if calls and calls[0] >= 0 and depth < _DEEPEST:
+                atoms += fused.get(calls[0]) or _list_contents(module, calls[0], fused, depth + 1)
             elif opcode not in _FREE and opcode != "parameter":
                 atoms.append((opcode, module.plain_shape_text(row), module.op_name(row)))
         fused[computation] = tuple(sorted(atoms[:_MOST_CONTENTS]))
