@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fastprof.inputs.resolve import Run
     from fastprof.profile.batch import batch, trends
     from fastprof.profile.captured_run import record
-    from fastprof.profile.comparison import compare, compare_events
+    from fastprof.profile.comparison import compare, compare_events, compare_ops
     from fastprof.profile.gate import check
     from fastprof.profile.loading import load, load_graph, runs, scan
     from fastprof.profile.profile import Profile
@@ -52,6 +52,7 @@ __all__ = [
     "check",
     "compare",
     "compare_events",
+    "compare_ops",
     "load",
     "load_graph",
     "record",
@@ -66,6 +67,7 @@ _HOMES = {
     "check": "profile.gate",
     "compare": "profile.comparison",
     "compare_events": "profile.comparison",
+    "compare_ops": "profile.comparison",
     "load": "profile.loading",
     "load_graph": "profile.loading",
     "record": "profile.captured_run",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 __all__ = [
-    "accumulation", "check", "compare", "contract", "diagnosis", "hlo_stats", "inference", "input_pipeline",
-    "memory_viewer", "op_profile", "op_stats", "overview", "parameters", "roofline", "runner", "steps", "tf_data",
+    "accumulation", "check", "compare", "compared_tables", "contract", "diagnosis", "hlo_stats", "inference",
+    "input_pipeline", "memory_viewer", "op_profile", "op_stats", "overview", "parameters", "roofline", "runner",
+    "steps", "tf_data",
 ]  # fmt: skip
 
 ANALYSES = {

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from fastprof.analyses import ANALYSES, runner
-from fastprof.analyses.compare import RunFacts, get_number
+from fastprof.analyses.compare import RunFacts, get_number, list_history_notices
 from fastprof.analyses.contract import (
     AnalysisReport,
     Known,
@@ -22,6 +22,7 @@ from fastprof.analyses.contract import (
     has_rows,
     make_scalars,
 )
+from fastprof.derive.comparison.change_points import History, take_history
 from fastprof.derive.comparison.step_statistics import (
     StepChange,
     compare_steps,
@@ -152,7 +153,7 @@ TABLES = {
         Share("change_low_share", "lower end of the 95 % interval of change_share; null: the figure has no interval"),
         Share("change_high_share", "upper end of the 95 % interval of change_share; null: the figure has no interval"),
         Share("smallest_detectable_share", "change that would be seen in 80 % of cases; null: no interval"),
-        String("rule", "how the condition was judged"),
+        String("rule", "how the condition was judged; null: it was not, reason says why"),
         String("reason", "value and change in words, or why the condition cannot be judged"),
     ), derived=True),
 }  # fmt: skip
@@ -185,7 +186,10 @@ class Reference:
 
 def check_run(new: RunFacts, reference: Reference | None, conditions: Iterable[Condition]) -> AnalysisReport:
     """Judge the conditions."""
+    conditions = list(conditions)
     rows = [_judge_condition(condition, new, reference) for condition in conditions]
+    changing = [] if reference is None else [condition for condition in conditions if condition.is_change]
+    histories = {each.figure: _take_history(each, reference) for each in changing if reference is not None}
     count = {state: sum(row["state"] == state for row in rows) for state in (PASSED, FAILED, UNKNOWN)}
     verdict = next((state for state in (FAILED, UNKNOWN) if count[state]), PASSED)
     values: dict[str, Known] = {
@@ -196,7 +200,7 @@ def check_run(new: RunFacts, reference: Reference | None, conditions: Iterable[C
         "unknown_count": count[UNKNOWN],
     }
     tables = {"conditions": pa.Table.from_pylist(rows, schema=TABLES["conditions"].arrow())}
-    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values))
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), tuple(list_history_notices(histories)))
 
 
 def _make_headline(verdict: str, count: Mapping[str, int], total: int) -> str:
@@ -221,15 +225,24 @@ def _judge_condition(condition: Condition, new: RunFacts, reference: Reference |
         return row | _judge_value(condition, value)
     if reference is None or not reference.runs:
         return row | {"reason": "a change needs an earlier run: give --against"}
-    values = [known for run in reference.runs if (known := _get_value(run, condition)) is not None]
-    if not values:
+    history = _take_history(condition, reference)
+    if not history.values:
         return row | {"reason": "earlier runs have no value"}
     if reference.reason and _OF_STEPS.fullmatch(condition.figure):
         return row | {"reason": reference.reason}
     if reference.version < REDEFINED.get(condition.figure, 0):
         version = reference.version
         return row | {"reason": f"the baseline has version {version} of the figure, which means something else now"}
-    return row | _judge_change(condition, value, values, _measure_change(condition, new, reference.runs, values))
+    if history.reason:
+        return row | {"reason": history.reason}
+    change = _measure_change(condition, new, reference.runs, history.values)
+    return row | _judge_change(condition, value, history.values, change)
+
+
+def _take_history(condition: Condition, reference: Reference) -> History:
+    """Return the figure in earlier runs since its last change point."""
+    values = ((run.name, _get_value(run, condition)) for run in reference.runs)
+    return take_history([(name, value) for name, value in values if value is not None])
 
 
 def _get_value(run: RunFacts, condition: Condition) -> float | None:

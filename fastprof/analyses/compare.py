@@ -6,11 +6,22 @@ Definitions: docs/compare.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from fastprof.analyses import compared_tables
+from fastprof.analyses.compared_tables import (
+    Amounts,
+    ComparedPrograms,
+    compare_compiled,
+    compare_records,
+    count_rows,
+    list_change_rows,
+    list_program_rows,
+)
 from fastprof.analyses.contract import (
     AnalysisReport,
     Known,
@@ -25,7 +36,9 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY
 from fastprof.derive.causes.cause_names import get_cause_label
+from fastprof.derive.comparison.change_points import History, take_history
 from fastprof.derive.comparison.part_matching import BY_SCOPE, Pair, match_parts
+from fastprof.derive.comparison.program_parts import RunProgram
 from fastprof.derive.comparison.step_parts import OP, STRAGGLER, RunSteps, StepPart
 from fastprof.derive.comparison.step_statistics import (
     FASTER,
@@ -38,7 +51,7 @@ from fastprof.derive.comparison.step_statistics import (
     find_slow_steps,
     measure_error,
 )
-from fastprof.derive.comparison.work_change import find_batch_change
+from fastprof.derive.comparison.work_change import find_batch_change, find_common_factor
 from fastprof.schema.tables import Count, Flag, Number, Picoseconds, Share, String, TableSchema
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.kernel_names import shorten_kernel_name
@@ -54,7 +67,9 @@ REPORTS: Final = ("steps", "gaps", "op_stats", "memory_profile", "memory_viewer"
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """Facts of a run that a comparison needs. ``parts``: of the mean step; ``figures``: value and unit by
-    ``report.figure``, ``reasons``: why values are unknown; ``environment``: what was recorded, by display name."""
+    ``report.figure``, ``reasons``: why values are unknown; ``environment``: what was recorded, by display name;
+    ``programs``: those that ran in its steps; ``records``: by table; ``whole``: parts of the entire run, by what is
+    measured."""
 
     name: str
     steps: RunSteps
@@ -62,23 +77,28 @@ class RunFacts:
     figures: Mapping[str, tuple[Value, str | None]]
     reasons: Mapping[str, str]
     environment: Mapping[str, str]
+    programs: tuple[RunProgram, ...] = ()
+    records: Mapping[str, Amounts] = field(default_factory=dict)
+    whole: Mapping[str, Sequence[StepPart]] = field(default_factory=dict)
 
 
 _TABLES = (
-    TableSchema("changes", "a change of the mean step, largest first; all rows together are step_change_ps", (
+    TableSchema("changes", "a change of the mean step, or without steps of the whole run, largest first; all rows "
+                "together are step_change_ps or run_change_ps", (
         Count("rank", "place, from 1"),
         String("kind", "op; cause of non-compute time, as in the gaps analysis; straggler; or unexplained (the "
                "remainder, including rounding)"),
         String("title", "what changed, in words"),
         String("name", "op, scope of several ops, or event that explains the cause; null: none is recorded"),
-        Picoseconds("base_ps", "time per step in the base run, of the mean device"),
-        Picoseconds("new_ps", "time per step in the new run, of the mean device"),
+        Picoseconds("base_ps", "time per step, or of the whole run, in the base run, of the mean device"),
+        Picoseconds("new_ps", "time per step, or of the whole run, in the new run, of the mean device"),
         Picoseconds("change_ps", "new_ps - base_ps"),
-        Share("share", "change_ps / step_change_ps; null: step_change_ps is 0"),
+        Share("share", "change_ps / step_change_ps, or run_change_ps; null: that is 0"),
         Number("base_count", "executions per step and device in the base run; null: no op"),
         Number("new_count", "executions per step and device in the new run; null: no op"),
         String("where", "name scope or framework op, or the slowest device; null: not recorded"),
-        String("evidence", "table of a report of each run that shows it; null: it is a remainder"),
+        String("evidence", "change of the compiled program that explains it, else the table of a report of each run "
+               "that shows it; null: it is a remainder"),
         String("certainty", "certain: matched by name; likely: matched by scope or cause alone"),
     ), derived=True),
     TableSchema("categories", "a kind of time in the mean step, largest change first", (
@@ -122,9 +142,11 @@ _TABLES = (
         Flag("is_slow", "longer than the median by over 5 median deviations and a tenth"),
     ), derived=True),
 )  # fmt: skip
-TABLES = {table.name: table for table in _TABLES}
+TABLES = {table.name: table for table in _TABLES} | compared_tables.TABLES
 
 _MEAN = "mean time of complete steps after warm-up, on the slowest core"
+_WHOLE = "device busy time of the mean device, else self time of host ops of the mean host"
+_RUN_TIMES = ("base_run_ps", "new_run_ps", "run_change_ps")
 SCALARS = {
     "headline": ScalarSpec(None, "the answer in a sentence"),
     "verdict": ScalarSpec(None, "slower, faster, unchanged: of the mean step; or not_comparable, with the reason"),
@@ -144,51 +166,80 @@ SCALARS = {
     "new_median_ps": ScalarSpec("ps", "new run: median of the same steps", "median step, new"),
     "base_step_count": ScalarSpec(None, "steps of the base run that count", "steps, base"),
     "new_step_count": ScalarSpec(None, "steps of the new run that count", "steps, new"),
-    "unexplained_ps": ScalarSpec("ps", "part of step_change_ps that no other row of changes has",
+    "base_run_ps": ScalarSpec("ps", f"base run, if a run has no steps: {_WHOLE}", "whole run, base"),
+    "new_run_ps": ScalarSpec("ps", f"new run, if a run has no steps: {_WHOLE}", "whole run, new"),
+    "run_change_ps": ScalarSpec("ps", "new_run_ps - base_run_ps", "change of the whole run"),
+    "unexplained_ps": ScalarSpec("ps", "part of step_change_ps, without steps of run_change_ps, that no other "
+                                 "row of changes has",
                                  "change without a named cause"),
+    **compared_tables.SCALARS,
 }  # fmt: skip
 OPENING = Opening(("{headline}",), ("step_change_share", "base_step_ps", "new_step_ps", "smallest_detectable_share"))
 
+_OF_STEPS: Final = tuple(
+    name for name in SCALARS if name not in ("headline", "unexplained_ps", *_RUN_TIMES, *compared_tables.SCALARS)
+)
 _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 
 SECTIONS = (
     Section("Runs differ", "environment", ("what", "base", "new", "forbids"), shown=has_rows("environment")),
     Section("Changes of the mean step", "changes", ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
             "share", shown=has_rows("changes"), by_worth=True, wraps="title"),
-    Section("Steps", scalars=tuple(name for name in SCALARS if name not in ("headline", "unexplained_ps")),
+    Section("Steps", scalars=_OF_STEPS,
             shown=is_known("verdict")),
+    Section("Changes of compiled programs", "program_changes", ("title", "program", "change_ps"), rows=8,
+            shown=has_rows("program_changes"), wraps="title"),
+    Section("Whole runs", scalars=_RUN_TIMES, shown=is_known("run_change_ps")),
     Section("Time by cause", "categories", ("label", "base_ps", "new_ps", "change_ps"), rows=8,
             shown=has_rows("categories")),
 )  # fmt: skip
 
 
-def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -> AnalysisReport:
-    """Compare the facts of two runs. ``history``: mean steps of earlier runs, which make the interval if they are
-    enough."""
-    pairs = match_parts(base.parts, new.parts)
+def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[tuple[str, float]] = ()) -> AnalysisReport:
+    """Compare the facts of two runs. ``history``: earlier runs and their mean steps, the newest first. Those since the
+    last change point make the interval if they are enough."""
+    earlier = take_history(history)
+    programs = compare_compiled(base.programs, new.programs)
+    whole = None if has_steps(base, new) else next((name for name in base.whole if name in new.whole), None)
+    sides = [run.parts if whole is None else run.whole[whole] for run in (base, new)]
+    pairs = match_parts(programs.link_parts(sides[0], 0), programs.link_parts(sides[1], 1))
     differences = list(list_differences(base, new, pairs))
     reasons = [row["reason"] for row in differences if row["reason"]]
+    if earlier.reason:
+        reasons.append(earlier.reason)
     judged = new.steps.judged_ps
     mean = float(judged.mean()) if len(judged) else 0.0
-    change = compare_with_history(history, mean, measure_error(judged)) or compare_steps(base.steps.judged_ps, judged)
+    change = compare_with_history(earlier.values, mean, measure_error(judged)) or compare_steps(
+        base.steps.judged_ps, judged
+    )
     verdict = NOT_COMPARABLE if reasons or change is None else change.verdict
-    means = [_get_mean(run.steps) for run in (base, new)]
-    changes = _list_changes(pairs, means[0] or 0, means[1] or 0) if base.parts and new.parts else []
+    totals = [
+        (_get_mean(run.steps) or 0) if whole is None else round(sum(part.time_ps for part in parts))
+        for run, parts in zip((base, new), sides, strict=True)
+    ]
+    changes = _list_changes(pairs, totals[0], totals[1], programs) if all(sides) else []
     tables = {
         "changes": changes,
         "categories": _sum_categories(changes),
-        "ops": [_describe_op(pair) for pair in _sort_pairs(pairs) if pair.kind == OP],
+        "ops": [_describe_op(pair, programs) for pair in _sort_pairs(pairs) if pair.kind == OP],
         "figures": list(_list_figures(base, new)),
         "environment": differences,
         "steps": list(_list_steps(base=base.steps, new=new.steps)),
+        "programs": list_program_rows(programs),
+        "program_changes": list_change_rows(programs, *sides),
+        **compare_records(base.records, new.records),
     }
-    values = _compute_values(base, new, change, changes)
-    values |= {"verdict": verdict, "headline": _make_headline(values, change, verdict, reasons, changes)}
+    values = _compute_values(base, new, change, changes) | count_rows(tables)
+    run_times = (totals[0], totals[1], totals[1] - totals[0]) if whole is not None and changes else None
+    reason = (None, "runs with steps are compared by step" if has_steps(base, new) else "no common time is recorded")
+    values |= dict(zip(_RUN_TIMES, run_times or (reason,) * len(_RUN_TIMES), strict=True))
+    headline = _make_headline(values, change, verdict, reasons, changes, whole)
+    values |= {"verdict": verdict, "headline": headline}
     return AnalysisReport(
         NAME,
         {name: pa.Table.from_pylist(rows, schema=TABLES[name].arrow()) for name, rows in tables.items()},
         make_scalars(SCALARS, values),
-        tuple(_list_notices(base, new, change, verdict)),
+        (*_list_notices(base, new, change, verdict, pairs), *list_history_notices({"mean step": earlier})),
         detail=(base, new),
     )
 
@@ -197,6 +248,11 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[float] = ()) -
 
 
 _FEW: Final = "a run has fewer than two complete steps"
+
+
+def has_steps(base: RunFacts, new: RunFacts) -> bool:
+    """Return whether both runs have steps that count."""
+    return bool(len(base.steps.judged) and len(new.steps.judged))
 
 
 def _get_mean(steps: RunSteps) -> int | None:
@@ -237,8 +293,13 @@ def _make_headline(
     verdict: str,
     reasons: Sequence[str],
     changes: Sequence[Mapping[str, Any]],
+    whole: str | None,
 ) -> str:
     first, second = values["base_step_ps"], values["new_step_ps"]
+    times_of_run = values["base_run_ps"], values["new_run_ps"]
+    if whole is not None and isinstance(times_of_run[0], int) and isinstance(times_of_run[1], int):
+        amounts = f"{format_time(times_of_run[0])} → {format_time(times_of_run[1])}"
+        return f"Cannot judge: {reasons[0]}. {whole.capitalize()} of all that was recorded: {amounts}."
     if not isinstance(first, int) or not isinstance(second, int) or change is None:
         return f"Cannot compare: {reasons[0] if reasons else _FEW}."
     times = f"{format_time(first)} → {format_time(second)}"
@@ -274,9 +335,9 @@ def _sort_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     return sorted(pairs, key=lambda pair: (-abs(pair.change_ps), pair.kind, pair.name))
 
 
-def _list_changes(pairs: Sequence[Pair], first: int, second: int) -> list[dict[str, Any]]:
+def _list_changes(pairs: Sequence[Pair], first: int, second: int, programs: ComparedPrograms) -> list[dict[str, Any]]:
     """Return the rows of changes, and last what they leave of the mean steps."""
-    every = [_describe_change(pair) for pair in _sort_pairs(pairs)]
+    every = [_describe_change(pair, programs) for pair in _sort_pairs(pairs)]
     rest = first - sum(row["base_ps"] for row in every), second - sum(row["new_ps"] for row in every)
     rows = [row for row in every if row["change_ps"]]
     rows.append({
@@ -289,14 +350,16 @@ def _list_changes(pairs: Sequence[Pair], first: int, second: int) -> list[dict[s
     return rows
 
 
-def _describe_change(pair: Pair) -> dict[str, Any]:
+def _describe_change(pair: Pair, programs: ComparedPrograms) -> dict[str, Any]:
     is_op = pair.kind == OP
+    cause = next((part.change for part in (*pair.base, *pair.new) if part.change >= 0), -1)
+    change = programs.describe_change(cause)
     base_ps, new_ps = round(pair.base_ps), round(pair.new_ps)
     scopes = sorted({part.scope for part in (*pair.base, *pair.new) if part.scope})
     where = pair.name if pair.kind == STRAGGLER else scopes[0] if len(scopes) == 1 else None
     return {
         "kind": pair.kind,
-        "title": _make_title(pair),
+        "title": change.partition(";")[0] if change and len(pair.base) != len(pair.new) else _make_title(pair),
         "name": pair.name or None,
         "base_ps": base_ps,
         "new_ps": new_ps,
@@ -304,7 +367,7 @@ def _describe_change(pair: Pair) -> dict[str, Any]:
         "base_count": _sum_counts(pair.base) if is_op else None,
         "new_count": _sum_counts(pair.new) if is_op else None,
         "where": where or None,
-        "evidence": _EVIDENCE.get(pair.kind) or f"gaps.by_step?cause={pair.kind}",
+        "evidence": change or _EVIDENCE.get(pair.kind) or f"gaps.by_step?cause={pair.kind}",
         "certainty": LIKELY if pair.matched == BY_SCOPE else CERTAIN,
     }
 
@@ -335,8 +398,8 @@ def _sum_counts(parts: Sequence[StepPart]) -> float:
     return sum(part.count or 0.0 for part in parts)
 
 
-def _describe_op(pair: Pair) -> dict[str, Any]:
-    row = _describe_change(pair)
+def _describe_op(pair: Pair, programs: ComparedPrograms) -> dict[str, Any]:
+    row = _describe_change(pair, programs)
     names = {side: list_few(dict.fromkeys(part.name for part in parts)) for side, parts in
              (("base_names", pair.base), ("new_names", pair.new))}  # fmt: skip
     status = (
@@ -433,11 +496,21 @@ def _list_steps(**runs: RunSteps) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
+def list_history_notices(histories: Mapping[str, History]) -> Iterator[Notice]:
+    """Yield which earlier runs do not count, because the figure changed after them. ``histories``: by figure."""
+    for figure, earlier in histories.items():
+        if earlier.change is not None:
+            size = "" if earlier.change.share is None else f" ({_format_change(earlier.change.share)})"
+            yield Notice("info", f"Earlier runs count from {earlier.changed} on: there the {figure} changed{size}.")
+
+
 _APART: Final = 0.02
 """Least difference of the changes of mean and median that is said."""
 
 
-def _list_notices(base: RunFacts, new: RunFacts, change: StepChange | None, verdict: str) -> Iterator[Notice]:
+def _list_notices(
+    base: RunFacts, new: RunFacts, change: StepChange | None, verdict: str, pairs: Sequence[Pair]
+) -> Iterator[Notice]:
     for name, run in (("base", base), ("new", new)):
         if run.steps.warm_up:
             first = count_noun(run.steps.warm_up, "step is", "steps are")
@@ -448,8 +521,19 @@ def _list_notices(base: RunFacts, new: RunFacts, change: StepChange | None, verd
             share = f" ({_format_change(after / before - 1)})" if before else ""
             amounts = " → ".join(format_measure(peak, "bytes") for peak in (before, after))
             yield Notice("info", f"{label}: {amounts}{share}.")
+    if not has_steps(base, new) and base.whole.keys() & new.whole.keys():
+        yield Notice(
+            "info", "A run has no steps, so that whole runs are compared: how long was recorded decides, too, and one "
+            "measurement of each says nothing about noise.",
+        )  # fmt: skip
     if change is None:
         return
+    factor = find_common_factor(pairs)
+    if factor is not None and verdict != NOT_COMPARABLE:
+        yield Notice(
+            "info", f"Nearly all ops take {_format_share(abs(factor - 1))} {'more' if factor > 1 else 'less'} time: "
+            "likely the clock or the power limit of the device, not a single op.",
+        )  # fmt: skip
     steps = [run.steps.judged_ps for run in (base, new)]
     of_mean, of_median = (float(middle(steps[1]) / middle(steps[0])) - 1 for middle in (np.mean, np.median))
     if abs(of_median - of_mean) > max(_APART, abs(of_mean) / 2) and (

@@ -17,6 +17,12 @@ from fastprof.wording.quantities import list_few
 
 NAME: Final = "compare"
 FORMS: Final = ("markdown", "html")
+_OF_TRACELENS: Final = [
+    "name", "base::total_direct_kernel_time_sum", "new::total_direct_kernel_time_sum",
+    "total_direct_kernel_time_sum__new_diff", "total_direct_kernel_time_sum__new_pct", "Input Dims", "Input type",
+    "sheet",
+]  # fmt: skip
+"""Columns that people read, those hidden first at the end."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--steps-from", metavar="SOURCE", default="auto", help="step source (default: auto)")
     group.add_argument("--hta", choices=DEVICES, help="compare events by name in one step, like HTA's TraceDiff")
     group.add_argument("--hta-steps", metavar="A,B", type=parse_steps, help="numbers of the steps in BASE and NEW")
+    group.add_argument(
+        "--tracelens", action="store_true", help="compare ops of PyTorch by name and arguments, in TraceLens's columns"
+    )
     tables = tuple(runner.get_analysis(NAME).TABLES)
     arguments.add_output(parser, "rows per table", (*FORMATS, *FORMS), usual="as laid out").add_argument(
         "--table",
@@ -56,13 +65,20 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError("--hta-steps needs --hta")
     if args.hta is not None and (form in FORMS or args.against is not None or args.table is not None):
         raise UsageError("--hta gives one table: without --against, --table, markdown and html")
+    if args.tracelens and (form in FORMS or args.hta or args.against is not None or args.table is not None):
+        raise UsageError("--tracelens gives one table: without --hta, --against, --table, markdown and html")
     with output.open_sink(args, form) as sink:
-        from fastprof.profile.comparison import compare, compare_events
+        from fastprof.profile.comparison import compare, compare_events, compare_ops
 
         if args.hta is not None:
             steps = args.hta_steps or (None, None)
             events = compare_events(base, new, device=args.hta, steps=steps, **reading)
             output.send_table(args, sink, events, "hta", form, "names", by_worth=True)
+            return
+        if args.tracelens:
+            ops = compare_ops(base, new, **reading)
+            ops = ops.select(_OF_TRACELENS) if form == "table" else ops
+            output.send_table(args, sink, ops, "tracelens", form, "ops", by_worth=True)
             return
         report = compare(base, new, against=args.against, steps_from=args.steps_from, **reading).answer
         args.talk.progress.clear()

@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 _BAD_DATA = 4
 _BY_WORTH = (
-    "run", "step_time_p50_ps", "input_share", "finding_share", "finding", "not_computing_share", "step_time_max_ps",
-    "memory_peak_bytes", "step_count", "start_unix_ns",
+    "run", "step_time_p50_ps", "step_time_change_share", "input_share", "finding_share", "finding",
+    "not_computing_share", "step_time_max_ps", "memory_peak_bytes", "step_count", "start_unix_ns",
 )  # fmt: skip
 """Columns that people read, those hidden first at the end."""
 
@@ -77,7 +77,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show_runs(args: argparse.Namespace, form: str, trends: RunTrends) -> int:
+    import pyarrow.compute as pc
+
     from fastprof.profile.batch import make_runs_table
+    from fastprof.wording.quantities import format_measure
 
     chosen = _choose_runs(args)
     shown = chosen[: arguments.get_row_limit(args.limit, form)]
@@ -91,6 +94,10 @@ def _show_runs(args: argparse.Namespace, form: str, trends: RunTrends) -> int:
     with output.open_sink(args, form) as sink:
         output.send_table(args, sink, table, "runs", form, "runs", by_worth=True, wraps="finding")
     _note_hidden_runs(args, len(shown), len(chosen))
+    for row in table.filter(pc.is_valid(table["step_time_change_share"])).to_pylist():
+        share = row["step_time_change_share"]
+        size = f"{'+' if share > 0 else '-'}{format_measure(abs(share), 'share')}"
+        args.talk.note(f"step time changed at run {row['run']}: mean {size}")
     for row in troubled:
         args.talk.error(f"{row['run']}: {row['problem']}")
     output.note_written(args)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fastprof.profile.report import Report
 
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Number that grows when other values are computed: older rows are computed again."""
 REPORTS: Final = ("steps", "diagnosis", "memory_profile", "input_pipeline")
 _TRENDS: Final = TableSchema(
@@ -48,6 +48,12 @@ _TRENDS: Final = TableSchema(
         Count("step_count", "steps; null: the run cannot be read"),
         Picoseconds(
             "step_time_p50_ps", "median time of complete steps, each until the next one begins; null: there are none"
+        ),
+        Picoseconds("step_time_mean_ps", "mean time of complete steps; null: there are none"),
+        Share(
+            "step_time_change_share",
+            "change of step_time_mean_ps if its mean over runs is another one from this run on: mean until the next "
+            "change point / mean before - 1; null: no change point",
         ),
         Picoseconds("step_time_max_ps", "longest time of a complete step; null: there are none"),
         Share("input_share", "share of step time in which input is loaded or waited for; null: there are no steps"),
@@ -90,6 +96,7 @@ def measure_run(profile: Profile) -> dict[str, Any]:
     return {
         "step_count": steps["step_count"].value,
         "step_time_p50_ps": _round_figure(steps["step_time_p50_ps"].value),
+        "step_time_mean_ps": _round_figure(steps["step_time_mean_ps"].value),
         "step_time_max_ps": _round_figure(steps["step_time_max_ps"].value),
         "input_share": percent / 100 if isinstance(percent, float) else None,
         "not_computing_share": 1.0 - share if isinstance(share, float) else None,
@@ -107,7 +114,16 @@ def _round_figure(figure: object) -> int | None:
 
 def make_trends_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Make the table of rows that have a ``run``; unreadable runs have only a ``problem``."""
-    return pa.Table.from_pylist([dict(row) for row in rows], schema=_TRENDS.arrow())
+    return pa.Table.from_pylist(_mark_step_changes(rows), schema=_TRENDS.arrow())
+
+
+def _mark_step_changes(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add the change of the mean step to the rows of runs, the newest first; each log directory is a series."""
+    shares: dict[tuple[str | None, str], float | None] = {}
+    for logdir in dict.fromkeys(row.get("logdir") for row in rows):
+        series = [(row["run"], row.get("step_time_mean_ps")) for row in rows if row.get("logdir") == logdir]
+        shares |= {(logdir, change["run"]): change["change_share"] for change in list_changes(series)}
+    return [{**row, "step_time_change_share": shares.get((row.get("logdir"), row["run"]))} for row in rows]
 
 
 def make_changes_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -115,7 +131,7 @@ def make_changes_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     changes = [
         {"column": column.name, **change}
         for column in _TRENDS.columns
-        if column.unit in _MEASURED
+        if column.unit in _MEASURED and column.name != "step_time_change_share"
         for change in list_changes([(row["run"], row.get(column.name)) for row in rows])
     ]
     return pa.Table.from_pylist(changes, schema=_CHANGES.arrow())
@@ -123,7 +139,7 @@ def make_changes_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def make_runs_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Make the table of rows as ``make_trends_table`` does, of runs of several log directories."""
-    return pa.Table.from_pylist([dict(row) for row in rows], schema=_RUNS.arrow())
+    return pa.Table.from_pylist(_mark_step_changes(rows), schema=_RUNS.arrow())
 
 
 def batch(
@@ -175,8 +191,9 @@ def trends(
     figure, value, unit, is_change_point, change_share, before, after, reason. docs/compare.md says what a change point
     is. UsageError: a figure is unknown.
 
-    Columns: run, step_count, step_time_p50_ps, step_time_max_ps, input_share, not_computing_share, finding_share,
-    finding (costliest cause), memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: a selection, as in
+    Columns: run, step_count, step_time_p50_ps, step_time_mean_ps, step_time_change_share (of the mean, at its change
+    points), step_time_max_ps, input_share, not_computing_share, finding_share, finding (costliest cause),
+    memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: a selection, as in
     ``batch``. Other arguments are those of ``load``; one executor serves all runs. A run that cannot be read has its
     error as ``problem``. NotFoundError: there are no runs, or none of a name.
     """

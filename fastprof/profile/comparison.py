@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from fastprof.derive.comparison.event_counts import OP_ARGUMENTS
 from fastprof.derive.devices.device_peaks import describe_device
 from fastprof.derive.devices.run_environment import CPU
 from fastprof.derive.steps.step_source import AUTO
@@ -21,6 +22,7 @@ from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.analyses.compare import RunFacts
+    from fastprof.derive.comparison.program_parts import RunProgram
     from fastprof.derive.comparison.step_parts import RunSteps
     from fastprof.inputs.resolve import Named
 
@@ -67,25 +69,48 @@ def compare(
         paths.update(profile.sources)
         del profile
     earlier = reading | {"run": None}
-    history = [] if against is None else list(_measure_history(against, paths, steps_from, earlier))
+    history = () if against is None else tuple(_measure_history(against, paths, steps_from, earlier))
     return Report(compare_runs(facts[0], facts[1], history))
 
 
-def measure_run_facts(profile: Profile, steps_from: str = "auto") -> RunFacts:
+def measure_run_facts(profile: Profile, steps_from: str = "auto", *, has_records: bool = True) -> RunFacts:
     """Return what a comparison needs of a run. Reads all events, and those of the judged steps again if devices compute
-    outside of them."""
+    outside of them. ``has_records``: with programs and records beside ops, which no verdict needs."""
+    from fastprof.analyses import compared_tables
     from fastprof.analyses.compare import REPORTS
-    from fastprof.derive.comparison.step_parts import computes_outside, list_step_parts
+    from fastprof.derive.comparison.step_parts import computes_outside, list_run_parts, list_step_parts
 
     params = {} if steps_from == AUTO else {"steps_from": steps_from}  # reports of the default may be known
-    reports = profile.reports_together(*REPORTS, **params)
-    facts = make_run_facts(profile, reports)
+    more = compared_tables.REPORTS if has_records else ()
+    reports = profile.reports_together(*REPORTS, *more, **params)
+    facts, hosts = make_run_facts(profile, reports), profile.tables["hosts"].num_rows
     by_step, ops = reports["gaps"].tables["by_step"], reports["op_stats"]
+    whole = list_run_parts(by_step, ops.tables["device_ops"], ops.tables["host_ops"], hosts)
     if len(facts.steps.judged) and computes_outside(facts.steps, by_step):
         within = int(facts.steps.judged.min()), int(facts.steps.judged.max()) + 1
         ops = profile.select(steps=within).reports_together("op_stats")["op_stats"]
     parts = list_step_parts(facts.steps, by_step, ops.tables["device_ops"], ops.tables["host_ops"])
-    return replace(facts, parts=tuple(parts))
+    facts = replace(facts, parts=tuple(parts), whole=whole)
+    if not has_records:
+        return facts
+    programs = _list_programs(profile, ops.tables["device_ops"], reports["memory_viewer"].tables["modules"])
+    records = compared_tables.collect_records(reports, facts.steps, hosts)
+    return replace(facts, programs=tuple(programs), records=records)
+
+
+def _list_programs(profile: Profile, ops: pa.Table, modules: pa.Table) -> list[RunProgram]:
+    """Return the programs of the ops of a run, with their peaks of device memory."""
+    listed = [program for _, program in profile.table_set.programs()]
+    if not listed:
+        return []
+    from fastprof.derive.comparison.program_parts import list_run_programs
+
+    times: dict[int, float] = defaultdict(float)
+    for number, time_ps in zip(ops["program_id"].to_pylist(), ops["self_ps"].to_pylist(), strict=True):
+        if number is not None and time_ps:
+            times[number] += time_ps
+    peaks = {row["program_id"]: row["peak_bytes"] for row in modules.to_pylist() if not row["memory_space"]}
+    return list_run_programs(listed, times, peaks)
 
 
 def make_run_facts(profile: Profile, reports: Mapping[str, Report]) -> RunFacts:
@@ -132,12 +157,12 @@ def _read_plane_stats(profile: Profile) -> dict[int, dict[str, Any]]:
 
 def _measure_history(
     logdir: str | os.PathLike[str], compared: set[str], steps_from: str, reading: Mapping[str, Any]
-) -> Iterator[float]:
-    """Yield the mean steps of earlier runs; runs without steps have none."""
+) -> Iterator[tuple[str, float]]:
+    """Yield earlier runs with their mean steps, the newest first; runs without steps have none."""
     for profile in open_earlier_runs(logdir, compared, reading):
         facts = make_run_facts(profile, profile.reports_together("steps", steps_from=steps_from))
         if len(facts.steps.judged_ps):
-            yield float(facts.steps.judged_ps.mean())
+            yield facts.name, float(facts.steps.judged_ps.mean())
 
 
 def open_earlier_runs(
@@ -206,3 +231,59 @@ def compare_events(
         )  # fmt: skip
         rows.append(dict(zip(_HTA.names(), values, strict=True)))
     return pa.Table.from_pylist(rows, schema=_HTA.arrow())
+
+
+_SHEETS: Final = ("intersect", "only_baseline", "only_variant")
+_METRICS: Final = {
+    "operation_count": "calls that launch kernels themselves",
+    "total_direct_kernel_time_sum": "time of these kernels, in µs",
+    "total_direct_kernel_time_mean": "time of these kernels per call, in µs",
+}
+_TRACELENS: Final = TableSchema(
+    "tracelens",
+    "an op with its arguments in either trace, as reports of TraceLens compare them, largest change first",
+    (
+        String("sheet", "intersect: in both runs; only_baseline, only_variant: in one"),
+        String("name", "name of the op"),
+        *(String(name, f"{name} as recorded, empty without a record") for name in OP_ARGUMENTS),
+        *(
+            Number(f"{run}::{metric}", f"{text}, in the {run} run; null: the run has no such op")
+            for metric, text in _METRICS.items()
+            for run in ("base", "new")
+        ),
+        *(
+            Number(f"{metric}__new_{kind}", f"{text}; null: one run has no such op, or base is 0")
+            for metric in _METRICS
+            for kind, text in (("diff", "new - base"), ("pct", "100 * (new - base) / base"))
+        ),
+    ),
+    derived=True,
+)
+
+
+def compare_ops(base: Named | Profile, new: Named | Profile, **reading: Any) -> pa.Table:
+    """Compare the ops of two PyTorch traces that launch kernels, by name and arguments, as TraceLens compares its
+    reports. ``reading``: as of ``load``. UsageError: a run lacks a GPU, PyTorch's events, or shapes."""
+    from fastprof.derive.comparison.event_counts import sum_launching_ops
+    from fastprof.profile.loading import load
+
+    profiles = [source if isinstance(source, Profile) else load(source, **reading) for source in (base, new)]
+    sides = [sum_launching_ops(profile.table_set) for profile in profiles]
+    rows = []
+    for key in dict.fromkeys(key for side in sides for key in side):
+        row: dict[str, Any] = dict(zip(("name", *OP_ARGUMENTS), key, strict=True))
+        known = [side.get(key) for side in sides]
+        row["sheet"] = _SHEETS[0] if all(known) else _SHEETS[1] if known[0] else _SHEETS[2]
+        values = [
+            (None,) * len(_METRICS) if each is None else (each[0], each[1] / _PS_IN_US, each[1] / each[0] / _PS_IN_US)
+            for each in known
+        ]
+        for metric, first, second in zip(_METRICS, *values, strict=True):
+            row |= {f"base::{metric}": first, f"new::{metric}": second}
+            if first is not None and second is not None:
+                row[f"{metric}__new_diff"] = second - first
+                row[f"{metric}__new_pct"] = 100 * (second - first) / first if first else None
+        times = [each[1] if each else 0 for each in known]
+        rows.append((-abs(times[1] - times[0]), key, row))
+    rows.sort(key=lambda ranked: ranked[:2])
+    return pa.Table.from_pylist([row for *_, row in rows], schema=_TRACELENS.arrow())

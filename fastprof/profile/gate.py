@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from fastprof.wording.quantities import format_size, shorten_name
 if TYPE_CHECKING:
     from fastprof.analyses.check import Reference
     from fastprof.analyses.compare import RunFacts
+    from fastprof.derive.comparison.step_parts import StepPart
     from fastprof.inputs.resolve import Named
 
 BASELINE_SUFFIX: Final = ".baseline.json"
@@ -53,28 +55,35 @@ def check(
     profile = new if isinstance(new, Profile) else load(new, **reading)
     names = list(list_reports(conditions))
     compares_steps = any(condition.is_change and condition.report == "steps" for condition in conditions)
-    if against is not None and compares_steps:
+    if save_baseline is not None or (against is not None and compares_steps):
         names += [name for name in REPORTS if name not in names]  # one pass: the runs may not be comparable
     facts = make_run_facts(profile, profile.reports_together(*names))
     reference = None
     if against is not None:
         reference = _read_reference(os.fspath(against), profile, names, compares_steps, reading | {"run": None})
     if save_baseline is not None:
-        write_baseline(Path(save_baseline), facts)
+        parts = measure_run_facts(profile, has_records=False).parts
+        write_baseline(Path(save_baseline), replace(facts, parts=parts))
     return Report(check_run(facts, reference, conditions))
 
 
 def _read_reference(
     path: str, new: Profile, names: Sequence[str], compares_steps: bool, reading: Mapping[str, Any]
 ) -> Reference:
-    """Return the baseline of a file, or the facts of earlier runs, the newest first. ``names``: reports to measure;
-    ``compares_steps``: find out whether step times of the newest one can be compared."""
+    """Return the baseline of a file, or the facts of earlier runs, the newest first, with why step times cannot be
+    compared. ``names``: reports to measure; ``compares_steps``: find out whether step times can be compared."""
     from fastprof.analyses.check import Reference
     from fastprof.inputs.resolve import list_runs
     from fastprof.profile.loading import load
 
     if path.endswith(BASELINE_SUFFIX):
-        return read_baseline(Path(path))
+        baseline = read_baseline(Path(path))
+        (saved,) = baseline.runs
+        if not compares_steps:
+            return baseline
+        current = measure_run_facts(new, has_records=False)
+        parts = _take_largest_ops(current) if saved.parts else ()  # older baselines have no ops
+        return replace(baseline, reason=_explain_difference(saved, replace(current, parts=parts)))
     is_history = Path(path).is_dir() and len(list_runs(path)) > 1
     runs, reason = [], ""
     for earlier in open_earlier_runs(path, set(new.sources), reading) if is_history else [load(path, **reading)]:
@@ -82,7 +91,9 @@ def _read_reference(
             raise UsageError("against is the checked run itself: give an earlier one")
         runs.append(make_run_facts(earlier, earlier.reports_together(*names)))
         if compares_steps and len(runs) == 1:
-            reason = _explain_difference(measure_run_facts(earlier), measure_run_facts(new))
+            reason = _explain_difference(
+                measure_run_facts(earlier, has_records=False), measure_run_facts(new, has_records=False)
+            )
     return Reference(runs, reason=reason)
 
 
@@ -98,8 +109,24 @@ def _explain_difference(base: RunFacts, new: RunFacts) -> str:
     return next((row["reason"] for row in differences if row["reason"]), others)
 
 
+_OPS: Final = 32
+"""Ops that a baseline has: those with most time."""
+_LETTERS: Final = 96
+
+
+def _take_largest_ops(facts: RunFacts) -> tuple[StepPart, ...]:
+    """Return the ops that show a batch: the largest ones, with short names, as a baseline keeps them."""
+    from fastprof.derive.comparison.step_parts import OP
+
+    ops = sorted((part for part in facts.parts if part.kind == OP), key=lambda part: (-part.time_ps, part.name))
+    return tuple(
+        replace(part, name=part.name[:_LETTERS], scope=part.scope[-_LETTERS:], shape=part.shape[:_LETTERS])
+        for part in ops[:_OPS]
+    )
+
+
 def write_baseline(path: Path, facts: RunFacts) -> None:
-    """Write figures and step times of a run as JSON, a few kilobytes."""
+    """Write figures, step times and the largest ops of a run as JSON, a few kilobytes."""
     from fastprof.analyses.check import DEFINITIONS
 
     document = {
@@ -111,6 +138,9 @@ def write_baseline(path: Path, facts: RunFacts) -> None:
             [int(number), int(time)] for number, time in zip(facts.steps.number, facts.steps.time_ps, strict=True)
         ],
         "figures": {name: list(figure) for name, figure in facts.figures.items() if isinstance(figure[0], int | float)},
+        "ops": [
+            [part.name, part.scope, part.shape, round(part.time_ps), part.flops] for part in _take_largest_ops(facts)
+        ],
     }
     if not path.name.endswith(BASELINE_SUFFIX):
         raise UsageError(f"{path}: the name of a baseline ends in {BASELINE_SUFFIX}")
@@ -121,7 +151,7 @@ def read_baseline(path: Path) -> Reference:
     """Read what ``write_baseline`` wrote. CaptureError: the file is not a baseline."""
     from fastprof.analyses.check import DEFINITIONS, Reference
     from fastprof.analyses.compare import RunFacts, get_number
-    from fastprof.derive.comparison.step_parts import RunSteps
+    from fastprof.derive.comparison.step_parts import OP, RunSteps, StepPart
     from fastprof.derive.comparison.step_statistics import find_warm_up
 
     try:
@@ -142,7 +172,11 @@ def read_baseline(path: Path) -> Reference:
         figures = {str(name): (get_number(value), unit) for name, (value, unit) in document["figures"].items()}
         environment = {str(name): str(value) for name, value in document["environment"].items()}
         known = RunSteps(number, time_ps, find_warm_up(time_ps))
-        return Reference([RunFacts(str(document["run"]), known, (), figures, {}, environment)], version)
+        parts = tuple(
+            StepPart(OP, str(name), get_number(time) or 0.0, None, str(scope), str(shape), get_number(flops))
+            for name, scope, shape, time, flops in document.get("ops", ())
+        )
+        return Reference([RunFacts(str(document["run"]), known, parts, figures, {}, environment)], version)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         reason = shorten_name(str(error) or type(error).__name__, 100)
         raise CaptureError(f"not a baseline of fastprof: {reason}", path=os.fspath(path)) from error

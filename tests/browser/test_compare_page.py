@@ -57,7 +57,7 @@ def test_two_runs_are_compared_from_what_costs_most(page: Any, server: Callable[
     assert (colours[0], colours[-1]) == ("rgb(217, 83, 79)", "rgb(63, 166, 107)")
     assert page.locator(".chart-dots circle").count() == 24
     assert [title.split("\n")[0] for title in page.locator(".section h2").all_inner_texts()] == [
-        "Changes of the mean step", "Time by cause", "Ops", "Figures",
+        "Changes of the mean step", "Time by cause", "Ops", "Communication", "Figures",
     ]  # fmt: skip
     first = report.tables["changes"].to_pylist()[0]
     wanted = [f"{first[name] / 1e9:.3f}" for name in ("base_ps", "new_ps", "change_ps")]

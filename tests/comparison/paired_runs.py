@@ -47,7 +47,8 @@ MODEL = (
 @dataclass(frozen=True)
 class Plan:
     """A run. ``noise``: relative, of each op; ``between_us``: idle time before each step; ``calls``: what the host does
-    in that time of a step: event and microseconds; ``slow_chip``: factor of the compute of the last chip."""
+    in that time of a step: event and microseconds; ``slow_chip``: factor of the compute of the last chip;
+    ``program``: the HloProto of the ops; ``programs``: programs that steps run in turn, all of them this one."""
 
     ops: Sequence[Op] = MODEL
     steps: int = 30
@@ -59,6 +60,8 @@ class Plan:
     calls: Callable[[int], Sequence[tuple[str, float]]] = lambda _: ()
     slow_chip: float = 1.0
     model: str = "TPU v6 Lite"
+    program: bytes = b""
+    programs: int = 1
 
     def changed(self, name: str, **changes: object) -> Plan:
         """This plan with other values of one op."""
@@ -78,7 +81,12 @@ class _Host:
     def capture(self) -> bytes:
         chips = [self._chip(ordinal) for ordinal in range(self.plan.chips)]
         host = plane("/host:CPU", [line("python", sorted(self.calls, key=lambda one: one.offset_ps or 0), id=1)], id=1)
-        return xspace(*chips, host, hostnames=[f"host{self.number}"])
+        entries = [
+            Metadata(f"jit_train({number})", number, stats={"Hlo Proto": self.plan.program})
+            for number in range(7, 7 + self.plan.programs)
+        ]
+        programs = [plane("/host:metadata", event_metadata=entries)] if self.plan.program else []
+        return xspace(*chips, host, *programs, hostnames=[f"host{self.number}"])
 
     def _chip(self, ordinal: int) -> Plane:
         plan, events = self.plan, dict[str, list[Event]](steps=[], modules=[], ops=[])
@@ -103,18 +111,24 @@ class _Host:
                 elif plan.slow_chip != 1 and op.category != "infeed":
                     more = round(took * (plan.slow_chip - 1))
                     took, ahead = (took + more, ahead) if last else (took, ahead + more)
-                events["ops"].append(event(numbers[op.name], now, took, {"group_id": step}))
+                number = numbers[op.name] + step % plan.programs * len(plan.ops)
+                events["ops"].append(event(number, now, took, {"group_id": step}))
                 now += took
             if ahead and not any(op.category == "all-reduce" for op in plan.ops):
                 now += ahead
             whole = {"group_id": step}
-            events["modules"].append(event("jit_train(7)", first, now - first, {"run_id": u64(step + 1), **whole}))
+            program = 7 + step % plan.programs
+            events["modules"].append(
+                event(f"jit_train({program})", first, now - first, {"run_id": u64(step + 1), **whole})
+            )
             events["steps"].append(event(str(step), begin, now - begin, whole))
         metadata = [
-            Metadata(op.text, numbers[op.name], display_name=op.name, stats={
-                "program_id": u64(7), "symbol_id": u64(numbers[op.name]), "hlo_category": op.category,
+            Metadata(op.text + f", calls=%c.{program}" * (program > 0), numbers[op.name] + program * len(plan.ops),
+                     display_name=op.name, stats={
+                "program_id": u64(7 + program), "symbol_id": u64(numbers[op.name]), "hlo_category": op.category,
                 "tf_op": f"{op.scope}:",
             })
+            for program in range(plan.programs)
             for op in plan.ops
         ]  # fmt: skip
         lines = [

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastprof.derive.comparison.change_points import take_history
 from fastprof.derive.comparison.step_statistics import UNCHANGED, compare_steps, compare_with_history, measure_error
 from fastprof.schema.columns import Int64s
 
@@ -43,15 +44,24 @@ KINDS = [
 ]  # fmt: skip
 
 
-def share_of_alarms(kind: Kind, factor: float, trials: int, history: int = 0) -> float:
-    """The share of pairs, or of runs with a history, that are called slower or faster."""
+OLDER = 1.15
+"""How much slower runs were before the history changed."""
+
+
+def share_of_alarms(kind: Kind, factor: float, trials: int, history: int = 0, older: int = 0) -> float:
+    """The share of pairs, or of runs with a history, that are called slower or faster. ``older``: runs before a change
+    of the history."""
     random = np.random.default_rng(17)
     alarms = 0
     for _ in range(trials):
         new = kind.run(random, factor)
         if history:
-            earlier = [float(kind.run(random, 1).mean()) for _ in range(history)]
-            change = compare_with_history(earlier, float(new.mean()), measure_error(new))
+            series = [("", float(kind.run(random, 1).mean())) for _ in range(history)]
+            series += [("", float(kind.run(random, OLDER).mean())) for _ in range(older)]
+            earlier = take_history(series)
+            if earlier.reason:
+                continue
+            change = compare_with_history(earlier.values, float(new.mean()), measure_error(new))
         else:
             change = compare_steps(kind.run(random, 1), new)
         assert change is not None
@@ -60,11 +70,15 @@ def share_of_alarms(kind: Kind, factor: float, trials: int, history: int = 0) ->
 
 
 def main(trials: int) -> None:
-    sys.stdout.write("steps spread dependence between_runs slow_share: unchanged, 5 %, 10 %; history: unchanged, 5 %\n")
+    sys.stdout.write(
+        "steps spread dependence between_runs slow_share: unchanged, 5 %, 10 %; history: "
+        "unchanged, 5 %; changed history: unchanged, 5 %\n"
+    )
     for kind in KINDS:
         pairs = [share_of_alarms(kind, factor, trials) for factor in (1, 1.05, 1.1)]
         histories = [share_of_alarms(kind, factor, trials, 10) for factor in (1, 1.05)]
-        shares = " ".join(f"{share:.2%}" for share in (*pairs, *histories))
+        changed = [share_of_alarms(kind, factor, trials, 10, 8) for factor in (1, 1.05)]
+        shares = " ".join(f"{share:.2%}" for share in (*pairs, *histories, *changed))
         sys.stdout.write(f"{' '.join(map(str, vars(kind).values()))}: {shares}\n")
         sys.stdout.flush()
 

@@ -235,6 +235,24 @@ def test_step_times_of_another_batch_cannot_be_judged(runs: Path, tmp_path: Path
     assert rows[0]["reason"].startswith("the batch differs (32 → 64)")
 
 
+def test_a_baseline_knows_the_batch_and_the_devices(runs: Path, tmp_path: Path) -> None:
+    path = tmp_path / "main.baseline.json"
+    fastprof.check(runs / "base", [], save_baseline=path)
+    ops = [replace(op, shape=op.shape.replace("[32", "[64"), time_us=2 * op.time_us) for op in MODEL]
+    write(tmp_path / "batched", replace(BASE, ops=ops))
+    write(tmp_path / "v4", replace(BASE, model="TPU v4"))
+    conditions = ["step_time > +5%", "steps.step_count < 5"]
+    rows = fastprof.check(tmp_path / "batched", conditions, against=path).tables["conditions"].to_pylist()
+    assert [row["state"] for row in rows] == ["cannot judge", "passed"]
+    assert rows[0]["reason"].startswith("the batch differs (32 → 64)")
+    rows = fastprof.check(tmp_path / "v4", conditions, against=path).tables["conditions"].to_pylist()
+    assert rows[0]["reason"] == "the devices differ (2 TPU v6 Lite → 2 TPU v4)"
+    document = json.loads(path.read_text())
+    del document["ops"]  # as older versions wrote it
+    path.write_text(json.dumps(document))
+    assert states(fastprof.check(tmp_path / "batched", conditions, against=path)) == ["failed", "passed"]
+
+
 def test_only_earlier_runs_are_the_history(runs: Path) -> None:
     folder = runs / "history" / "plugins" / "profile"
     newest, oldest = folder / "2026_11_15_10_00_00", folder / "2026_11_10_10_00_00"
@@ -283,7 +301,7 @@ def test_step_times_of_other_devices_cannot_be_judged(runs: Path, tmp_path: Path
     [
         ("definitions", 99), ("definitions", "1"), ("steps", [[1, 2, 3], [1, 2, 3]]), ("steps", [[1, -5]]),
         ("steps", [[1, 2.5]]), ("steps", [[1, "20"]]), ("steps", [[1, 10**30]]), ("figures", {"a": 1}),
-        ("environment", []), ("format", "x" * 1_000_000),
+        ("environment", []), ("ops", 5), ("ops", [[1]]), ("ops", {"a": 1}), ("format", "x" * 1_000_000),
     ],
 )  # fmt: skip
 def test_a_damaged_baseline_is_refused(runs: Path, tmp_path: Path, part: str, value: object) -> None:
@@ -318,3 +336,36 @@ def test_other_uses_are_refused(runs: Path, tmp_path: Path) -> None:
         fastprof.check(runs / "base", [3])  # type: ignore[list-item]
     log = ["trends", str(runs / "history"), "--figure", "step_time", "--publish", "-", "-o", str(tmp_path / "t.json")]
     assert main(log) == 2
+
+
+def write_history(root: Path, slow: int, fast: int) -> Path:
+    """A log directory whose first runs are slower by a third than the later ones."""
+    for number in range(slow + fast):
+        plan = replace(BASE, seed=30 + number, steps=6)
+        plan = plan.changed("fusion.3", time_us=5500) if number < slow else plan
+        write(root / "log" / "plugins" / "profile" / f"2026_10_{number + 10}_10_00_00", plan)
+    return root / "log"
+
+
+def test_only_runs_since_the_last_change_of_a_history_count(runs: Path, tmp_path: Path) -> None:
+    log = write_history(tmp_path, 6, 6)
+    report = fastprof.check(runs / "slower", "step_time > +5%", against=log)
+    (row,) = report.tables["conditions"].to_pylist()
+    assert row["state"] == "failed" and "prediction interval of 6 runs" in row["rule"]
+    assert [notice.text for notice in report.notices] == [
+        "Earlier runs count from 2026_10_16_10_00_00 on: there the steps.step_time_mean_ps changed (−24.9 %)."
+    ]
+    report = fastprof.compare(runs / "base", runs / "slower", against=log)
+    assert report.scalars["verdict"].value == "slower" and "of 6 runs" in str(report.scalars["rule"].value)
+    assert any("Earlier runs count from 2026_10_16_10_00_00 on" in notice.text for notice in report.notices)
+
+
+def test_too_few_runs_since_a_change_cannot_judge(runs: Path, tmp_path: Path) -> None:
+    log = write_history(tmp_path, 8, 3)
+    (row,) = fastprof.check(runs / "slower", "step_time > +5%", against=log).tables["conditions"].to_pylist()
+    assert row["state"] == "cannot judge" and row["reason"] == (
+        "earlier runs changed at run 2026_10_18_10_00_00: only 3 runs since then, 5 are needed"
+    )
+    report = fastprof.compare(runs / "base", runs / "slower", against=log)
+    assert report.scalars["verdict"].value == "not_comparable"
+    assert "earlier runs changed at run 2026_10_18_10_00_00" in str(report.scalars["headline"].value)

@@ -224,3 +224,14 @@ def test_the_page_gets_change_points(logs: Path, tmp_path: Path) -> None:
     median, *_ = [row for row in answer["changes"]["rows"] if row["column"] == "step_time_p50_ps"]
     assert median["run"] == name_run(6) and median["change_share"] == pytest.approx(0.1, abs=0.01)
     assert {row["column"] for row in answer["changes"]["rows"]} <= {one["name"] for one in answer["trends"]["columns"]}
+
+
+def test_runs_say_when_their_step_time_changed(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trends", str(logs), "--format", "json"]) == 0
+    shown = capsys.readouterr()
+    shares = {row["run"]: row["step_time_change_share"] for row in json.loads(shown.out)["rows"]}
+    assert {run for run, share in shares.items() if share is not None} == {name_run(6)}
+    assert shares[name_run(6)] == pytest.approx(0.1, rel=0.1)
+    assert f"step time changed at run {name_run(6)}: mean +10." in shown.err
+    table = fastprof.trends(logs).to_pylist()
+    assert {row["run"]: row["step_time_change_share"] for row in table} == shares

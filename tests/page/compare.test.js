@@ -29,6 +29,8 @@ test("a change leads to its rows in the new run, or in the base run if it is gon
   const op = { evidence: "op_stats.device_ops", kind: "op", name: "a&b", new_ps: 5 };
   assert.equal(evidenceAddress(op, "new", "base"), "#/op_stats?run=new&table=device_ops&find-device_ops=a%26b");
   assert.equal(evidenceAddress({ ...op, new_ps: 0 }, "new", "base").split("&")[0], "#/op_stats?run=base");
+  const split = { ...op, evidence: "fusion.12 split into 2 kernels: fusion.8, fusion.9; same flops" };
+  assert.equal(evidenceAddress(split, "new", "base"), evidenceAddress(op, "new", "base"));
   assert.equal(evidenceAddress({ evidence: null }, "new", "base"), "#/steps?run=new");
 });
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from pathlib import Path
 
@@ -62,3 +63,58 @@ def test_a_step_that_is_missing_is_an_error_with_those_that_exist(capsys: pytest
     assert main(["compare", *map(str, A100), "--hta", "gpu", "--hta-steps", "1"]) == 2
     assert main(["compare", *map(str, A100), "--hta", "gpu", "--format", "csv"]) == 0
     assert capsys.readouterr().out.startswith("name,Control_counts,Control_total_duration")
+
+
+def sum_by_launch(path: Path) -> dict[str, list[float]]:
+    """Calls and kernel time by op, from correlations and times in the JSON alone: the op that begins last around a
+    launch on its thread."""
+    with gzip.open(path, "rt") as file:
+        events = json.load(file)["traceEvents"]
+    ops = [event for event in events if event.get("cat") == "cpu_op" and event["name"] != "record_param_comms"]
+    launches = {each["args"]["correlation"]: each for each in events if each.get("cat") == "cuda_runtime"}
+    sums: dict[str, list[float]] = {}
+    seen = set()
+    for event in events:
+        launch = launches.get(event["args"].get("correlation")) if str(event.get("cat")) in GPU_WORK else None
+        around = [
+            op for op in ops
+            if launch and op["tid"] == launch["tid"] and op["ts"] <= launch["ts"] < op["ts"] + op["dur"]
+        ]  # fmt: skip
+        if around:
+            op = max(around, key=lambda op: (op["ts"], -op["dur"]))
+            known = sums.setdefault(op["name"], [0, 0.0])
+            known[0] += id(op) not in seen
+            known[1] += event["dur"]
+            seen.add(id(op))
+    return sums
+
+
+GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+
+
+def test_ops_by_arguments_have_tracelens_columns_and_times_of_launches() -> None:
+    rows = fastprof.compare_ops(*A100).to_pylist()
+    assert {row["sheet"] for row in rows} == {"intersect", "only_baseline", "only_variant"}
+    for run, path in zip(("base", "new"), A100, strict=True):
+        ours: dict[str, list[float]] = {}
+        for row in rows:
+            if row[f"{run}::operation_count"] is not None:
+                known = ours.setdefault(row["name"], [0, 0.0])
+                known[0] += row[f"{run}::operation_count"]
+                known[1] += row[f"{run}::total_direct_kernel_time_sum"]
+        theirs = sum_by_launch(path)
+        same = [name for name in ours if ours[name] == theirs.get(name)]  # times in whole µs leave some launches open
+        assert len(ours) > 50 and len(same) >= 0.9 * len(ours) and ours.keys() <= theirs.keys()
+    both = [row for row in rows if row["sheet"] == "intersect"]
+    for row in both:
+        base, new = (row[f"{run}::total_direct_kernel_time_sum"] for run in ("base", "new"))
+        assert row["total_direct_kernel_time_sum__new_diff"] == new - base
+        assert row["total_direct_kernel_time_sum__new_pct"] == pytest.approx(100 * (new - base) / base)
+        assert row["base::total_direct_kernel_time_mean"] * row["base::operation_count"] == pytest.approx(base)
+
+
+def test_captures_without_shapes_have_no_tracelens_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    xla = str(Path(__file__).resolve().parents[2] / "demo" / "xla")
+    assert main(["compare", xla, xla, "--tracelens"]) == 2
+    assert "record PyTorch on a GPU with record_shapes=True" in capsys.readouterr().err
+    assert main(["compare", xla, xla, "--tracelens", "--hta", "all"]) == 2

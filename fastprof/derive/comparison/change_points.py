@@ -21,9 +21,10 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.comparison.step_statistics import find_t_probability
+from fastprof.derive.comparison.step_statistics import MIN_HISTORY, find_t_probability
 from fastprof.schema.columns import Bools, Float64s
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.quantities import count_noun
 
 WINDOW: Final = 50
 MAX_PROBABILITY: Final = 0.001
@@ -68,6 +69,33 @@ def find_change_points(values: Sequence[float], min_change: float = MIN_CHANGE) 
     series = np.array(values, np.float64)
     known = np.flatnonzero(~_find_spikes(series))
     return [replace(point, index=int(known[point.index])) for point in _find_in(series[known], min_change)]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A figure of earlier runs since its last change point. ``values``: the newest first; ``changed``: first run after
+    the change point, "" if there is none; ``change``: the change point."""
+
+    values: tuple[float, ...]
+    changed: str = ""
+    change: ChangePoint | None = None
+
+    @property
+    def reason(self) -> str:
+        """Return why a run cannot be judged by this history, or ""."""
+        if self.change is None or len(self.values) >= MIN_HISTORY:
+            return ""
+        since = count_noun(len(self.values), "run", "runs")
+        return f"earlier runs changed at run {self.changed}: only {since} since then, {MIN_HISTORY} are needed"
+
+
+def take_history(series: Sequence[tuple[str, float]]) -> History:
+    """Return the runs since the last change point of a figure. ``series``: runs and values, the newest first."""
+    ordered = list(reversed(series))
+    points = find_change_points([value for _, value in ordered])
+    first = points[-1].index if points else 0
+    values = tuple(value for _, value in reversed(ordered[first:]))
+    return History(values, ordered[first][0], points[-1]) if points else History(values)
 
 
 def _find_spikes(series: Float64s) -> Bools:

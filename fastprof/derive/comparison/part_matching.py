@@ -3,6 +3,7 @@
 Keys are tried one after the other, the strictest first; what has a key in both runs is one pair, and later keys only
 see the rest::
 
+    change of programs       fusions that were split or merged, by their contents: program_changes
     name, scope, shape       convolution_fusion.106 of head/dot_general, bf16[4096,1024]
     stem, scope, shape       numbers of instructions changed
     stem, scope              shapes changed: another batch
@@ -27,7 +28,7 @@ from fastprof.derive.devices.op_names import drop_serial
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 
-BY_NAME, BY_SCOPE, UNMATCHED = "name", "scope", "none"
+BY_NAME, BY_SCOPE, BY_CONTENTS, UNMATCHED = "name", "scope", "contents", "none"
 _LEAST_PART, _LEAST_CHANGE = 0.05, 0.02
 """Least change of an op that was split: as a share of what the new op takes, and of the op's own time."""
 _DEEPEST: Final = 8
@@ -36,8 +37,8 @@ _DEEPEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One thing in both runs, or in one of them. ``base``, ``new``: its parts; ``matched``: BY_NAME, BY_SCOPE or
-    UNMATCHED; ``name``: of the thing."""
+    """One thing in both runs, or in one of them. ``base``, ``new``: its parts; ``matched``: BY_NAME, BY_SCOPE,
+    BY_CONTENTS or UNMATCHED; ``name``: of the thing."""
 
     kind: str
     name: str
@@ -81,6 +82,7 @@ def get_family(name: str) -> str:
 
 _Key = Callable[[StepPart], Hashable]
 _KEYS: Final[tuple[tuple[str, _Key], ...]] = (
+    (BY_CONTENTS, lambda part: part.change if part.change >= 0 else None),
     (BY_NAME, lambda part: (part.name, part.scope, part.shape)),
     (BY_NAME, lambda part: (get_stem(part.name), part.scope, part.shape)),
     (BY_NAME, lambda part: (get_stem(part.name), part.scope)),
@@ -126,7 +128,7 @@ def _take_pairs(
 
 def _make_pair(base: Sequence[StepPart], new: Sequence[StepPart], matched: str) -> Pair:
     longest = max([*new, *base], key=lambda part: part.time_ps)
-    several = matched == BY_SCOPE and len(base) + len(new) > 2
+    several = matched in (BY_SCOPE, BY_CONTENTS) and len(base) + len(new) > 2
     name = _join_scopes([*base, *new]) if several else longest.name
     return Pair(longest.kind, name or longest.name, tuple(base), tuple(new), matched)
 

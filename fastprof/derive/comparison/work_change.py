@@ -1,4 +1,4 @@
-"""Changes of the work per step: batches by op shapes, or by op arithmetic."""
+"""Changes of the work per step: batches by op shapes, or by op arithmetic; ops that all take longer by one factor."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from fastprof.derive.comparison.step_parts import OP
 _LEAST_SHARE: Final = 0.5
 """Least share of the time of matched ops whose shapes or arithmetic grow by one factor."""
 _TOLERANCE: Final = 0.01
+_LEAST_OPS, _NEARLY_ALL = 4, 0.9
+"""Least ops, and least share of their time, that change by one factor if a device has another clock."""
 
 
 def find_batch_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
@@ -75,6 +77,20 @@ def _find_flops_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
     middle = _find_weighted_median(ratios, total)
     near = sum(weight for ratio, weight in ratios if abs(ratio / middle - 1) < _TOLERANCE)
     return (1.0, round(middle, 4)) if abs(middle - 1) > _TOLERANCE and near >= total * _LEAST_SHARE else None
+
+
+def find_common_factor(pairs: Sequence[Pair]) -> float | None:
+    """Return the factor by which the time of nearly all ops changes alike, as with another clock, or None."""
+    ratios = [
+        (pair.new_ps / pair.base_ps, pair.base_ps) for pair in pairs if pair.kind == OP and pair.base_ps and pair.new
+    ]
+    total = sum(weight for _, weight in ratios)
+    of_ops = sum(pair.change_ps for pair in pairs if pair.kind == OP)
+    if len(ratios) < _LEAST_OPS or abs(of_ops) < _LEAST_SHARE * abs(sum(pair.change_ps for pair in pairs)):
+        return None
+    middle = _find_weighted_median(ratios, total)
+    near = sum(weight for ratio, weight in ratios if abs(ratio / middle - 1) < _TOLERANCE)
+    return middle if abs(middle - 1) > 2 * _TOLERANCE and near >= total * _NEARLY_ALL else None
 
 
 def _find_weighted_median(values: Sequence[tuple[float, float]], total: float) -> float:

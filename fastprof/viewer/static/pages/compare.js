@@ -21,6 +21,7 @@ const MOST_DOTS = 1_500;
 const LANES = ["new", "base"];
 const BINS = 60;
 const UNEXPLAINED = "unexplained";
+const OPS = "op_stats.device_ops";
 const COUNTS = ["base_count", "new_count"];
 const LOST_FIRST = { by: "change_ps", down: true };
 
@@ -71,20 +72,52 @@ function draw(body, report, context, base) {
   columns(body, largest, times);
   changeBars(largest.body, changes);
   stepDots(times, steps);
-  const title = { name: "title", title: "What", grow: true,
-    node: (words, row) => h("a", { href: evidenceAddress(changes.row(row), context.run, base), title: words }, words) };
+  const title = { name: "title", title: "What", grow: true, node: (words, row) => {
+    const change = changes.row(row);
+    const why = change.evidence && !isPlace(change.evidence) ? `${words}\n${change.evidence}` : words;
+    return h("a", { href: evidenceAddress(change, context.run, base), title: why }, words);
+  } };
   show("Changes of the mean step", "changes", [title, ...timesOf(changes), "share", "certainty", "where"], {
     rows: 15,
   });
   show("Time by cause", "categories", [{ name: "label", title: "Kind" }, ...timesOf(report.tables.categories)]);
   show("Ops", "ops", ["name", "status", ...timesOf(report.tables.ops), ...COUNTS, "scope"], { filters: ["status"] });
+  show("Changes of compiled programs", "program_changes", [
+    { name: "title", title: "What", grow: true },
+    "program",
+    "change_ps",
+    ...sidesOf("flops"),
+    ...sidesOf("accessed_bytes"),
+    ...sidesOf("padding_bytes"),
+  ]);
+  show("Annotations", "annotations", ["name", ...sidesOf("time_ps"), "time_change_ps", ...sidesOf("count")]);
+  show("Communication", "communication", [
+    "kind",
+    "scope",
+    ...sidesOf("exposed_ps"),
+    "exposed_change_ps",
+    ...sidesOf("hidden_ps"),
+  ]);
+  show("Memory", "memory", ["kind", "allocator", "name", ...sidesOf("size_bytes"), "size_change_bytes"]);
+  show("Input pipelines", "pipelines", ["kind", "name", ...sidesOf("time_ps"), "time_change_ps", ...sidesOf("count")]);
   changeFlames(body, context, base);
   const unit = (value, row) => text(value, report.tables.figures.value(row, "unit"));
+  const quantity = (value, row) => text(value, report.tables.programs.value(row, "unit"));
+  show("Compiled programs", "programs", [
+    "program",
+    "quantity",
+    ...["base", "new", "change"].map((name) => ({ name, text: quantity })),
+  ]);
   show("Figures", "figures", [
     "figure",
     ...["base", "new", "change"].map((name) => ({ name, text: unit })),
     "change_share",
   ]);
+}
+
+/** The columns of an amount in both runs. */
+function sidesOf(amount) {
+  return [`base_${amount}`, `new_${amount}`];
 }
 
 /** The columns of times, in the unit that suits the largest change. */
@@ -177,10 +210,15 @@ export function spread(values, wide) {
   return places.map((place) => (place % 2 ? 1 : -1) * Math.ceil(place / 2) * each);
 }
 
+/** Whether evidence is a table of a report, not a change of a program in words. */
+function isPlace(evidence) {
+  return evidenceOf(evidence).page !== undefined;
+}
+
 /** The address of the rows that show a change: in the new run, or in the base run if only that has it. */
 export function evidenceAddress({ evidence, kind, name, new_ps: time }, run, base) {
   if (!evidence) return addressOf("steps", run, {});
-  const { page, table: rows, params } = evidenceOf(evidence);
+  const { page, table: rows, params } = evidenceOf(isPlace(evidence) ? evidence : OPS);
   const named = kind === "op" && name ? { [`find-${rows}`]: name } : {};
   return addressOf(page, time ? run : base, { ...params, ...named });
 }

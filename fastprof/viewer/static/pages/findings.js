@@ -7,7 +7,7 @@ import { label, text } from "../units.js";
 import { spanOf, timelineButton } from "./details.js";
 
 const PLACES = ["host", "device", "step", "op", "annotation", "source"];
-const EVIDENCE = /^(\w+)\.(\w+)\??(.*)$/;
+const EVIDENCE = /^(\w+)\.(\w+)(?:\?(.*))?$/;
 const NUMBER = /^-?\d+$/;
 /** The table with the times of rows, and its column of durations, by evidence. */
 const TIMES = { "gaps.by_cause": ["by_cause", "longest_ps"], "gaps.gaps": ["by_cause", "longest_ps"],
