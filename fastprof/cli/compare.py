@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     form = output.choose_format(args.format, args.output, FORMS)
     base, new = _choose_runs(args)
+    args.session = [args.base, *args.session]
     reading: dict[str, Any] = {name: getattr(args, name) for name in ("on_error", "threads", "max_unpacked")}
     if args.hta_steps is not None and args.hta is None:
         raise UsageError("--hta-steps needs --hta")
@@ -88,7 +89,6 @@ def run(args: argparse.Namespace) -> None:
 
             sink.send([gate_forms.FORMS[NAME][form](report).encode(sink.look.encoding, "backslashreplace")])
         elif form == output.BRIEF:
-            args.session = [str(args.base), *args.session]
             analysis.send_brief(sink, {"": {NAME: report}}, args, table)
         elif table is not None:
             analysis.send_table(sink, report, table, form, args)
