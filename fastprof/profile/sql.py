@@ -6,6 +6,7 @@ of Python. It gets the tables that the query names, and is stopped when it takes
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +30,13 @@ MEMORY: Final = 2 << 30
 TIMEOUT: Final = 60.0
 """Seconds that a query may take, unless the caller gives another limit."""
 _BATCH_ROWS: Final = 1 << 17
-_HEADROOM: Final = 4 << 30
-"""Bytes that the process may grow beyond the memory of a query while a confined query runs."""
+_HEADROOM: Final = 1 << 30
+"""Bytes that the process may grow beyond thrice the memory of a confined query while the query runs."""
+_CONFINED: Final = threading.Lock()
+"""Held while a confined query runs: the limit is that of the process."""
+
+_SPARE: Final[dict[tuple[int, int, int], DuckDBPyConnection]] = {}
+"""The database of the last query, by process, memory and threads."""
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 
@@ -77,7 +83,7 @@ def query_tables(
         params = list(params)
     faults: list[FastprofError] = []
     guard = _Guard(timeout, memory, faults, is_confined)
-    with _connect(memory, threads) as connection:
+    with _connect(memory, threads) as (connection, registered):
         checked = sql_check.check_query(connection, query, sources)
         if checked.lists_tables:
             yield from sql_tables.list_tables(sources).to_batches(max_chunksize=_BATCH_ROWS)
@@ -86,6 +92,7 @@ def query_tables(
         for name in checked.tables:
             schema, open_rows = sources[name].prepare()
             names[name] = schema.names
+            registered.append(name)
             _register_table(connection, name, sql_tables.ScannedTable(schema, open_rows, faults))
         guard.columns = [column for columns in names.values() for column in columns]
         with guard.limits(connection):
@@ -102,28 +109,41 @@ def query_tables(
 
 
 @contextmanager
-def _connect(memory: int, threads: int) -> Iterator[DuckDBPyConnection]:
-    """A new database that reaches nothing outside. It is made here, where no variable is in reach of a query."""
+def _connect(memory: int, threads: int) -> Iterator[tuple[DuckDBPyConnection, list[str]]]:
+    """An empty database that reaches nothing outside, and a list for the names of tables that are registered. It is
+    made here, where no variable is in reach of a query. If all goes well, it is emptied for the next query: a new one
+    takes longer than many queries."""
     try:
         import duckdb
     except ImportError:
         raise UsageError("SQL needs DuckDB: pip install 'fastprof-arrow[sql]'") from None
-    settings = {
-        "python_enable_replacements": False,
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "enable_external_access": False,
-        "temp_directory": "",
-        "memory_limit": f"{memory}B",
-        "threads": threads,
-    }
-    connection = duckdb.connect(":memory:", config=settings)
-    try:
+    key = (os.getpid(), memory, threads)  # threads of DuckDB do not survive a fork
+    connection = _SPARE.pop(key, None)
+    if connection is None:
+        settings = {
+            "python_enable_replacements": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "enable_external_access": False,
+            "temp_directory": "",
+            "memory_limit": f"{memory}B",
+            "threads": threads,
+        }
+        connection = duckdb.connect(":memory:", config=settings)
         connection.execute("set lock_configuration = true")
-        yield connection
-    finally:
+    names: list[str] = []
+    try:
+        yield connection, names
+        for name in names:
+            connection.unregister(name)
+        for schema in {name.partition(".")[0] for name in names if "." in name}:
+            connection.execute(f'drop schema "{schema}" cascade')
+        _SPARE.clear()
+        _SPARE[key] = connection
+    except BaseException:
         with suppress(duckdb.Error):
             connection.close()
+        raise
 
 
 def _register_table(connection: DuckDBPyConnection, name: str, rows: Any) -> None:
@@ -148,12 +168,14 @@ class _Guard:
         """Stop DuckDB when the time is over, and word its errors."""
         import duckdb
 
+        if self._is_confined:
+            _CONFINED.acquire()
         started = time.monotonic()
         timer = threading.Timer(max(self._left, 0), connection.interrupt)
         timer.daemon = True
         timer.start()
         try:
-            with _bound_address_space(self._memory + _HEADROOM if self._is_confined else 0):
+            with _bound_address_space(3 * self._memory + _HEADROOM if self._is_confined else 0):
                 yield
         except FastprofError:
             raise
@@ -163,6 +185,8 @@ class _Guard:
             raise self._explain(error, time.monotonic() - started >= self._left) from None
         finally:
             timer.cancel()
+            if self._is_confined:
+                _CONFINED.release()
             self._left -= time.monotonic() - started
 
     def _explain(self, error: Exception, is_late: bool) -> FastprofError:

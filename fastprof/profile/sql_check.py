@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 1 << 20
 """Characters of a query."""
-_MOST_CONSTANT: Final = 1_000_000
+_MOST_CONSTANT: Final = 10_000
 _TABLE_FUNCTIONS: Final = ("range", "generate_series", "unnest", "json_each", "json_tree")
 _REFUSED: Final = frozenset((
     "current_setting", "getenv", "getvariable", "query", "query_table", "json_execute_serialized_sql",
@@ -73,6 +73,7 @@ def _extract_statement(connection: DuckDBPyConnection, query: str) -> str:
 
     try:
         statements = connection.extract_statements(query)
+        kind = statements[0].type.name if statements else ""
     except (duckdb.ParserException, duckdb.NotImplementedException, duckdb.InvalidInputException) as error:
         text = " ".join(str(error).split("\n\n")[0].split()).partition(": ")[2]
         raise UsageError(f"this is not valid SQL: {text}") from None
@@ -81,10 +82,10 @@ def _extract_statement(connection: DuckDBPyConnection, query: str) -> str:
     if len(statements) != 1:
         count = len(statements)
         raise UsageError("the query is empty" if not count else f"{_READS}, and this is {count} statements")
-    if statements[0].type.name == "MULTI":
+    if kind == "MULTI":
         raise UsageError("PIVOT needs its columns: PIVOT table ON column IN ('a', 'b') USING sum(x)")
-    if statements[0].type.name not in ("SELECT", "EXPLAIN"):
-        raise UsageError(f"{_READS}, not {statements[0].type.name}")
+    if kind not in ("SELECT", "EXPLAIN"):
+        raise UsageError(f"{_READS}, not {kind}")
     text: str = statements[0].query.strip().rstrip(";")
     while text.startswith(("--", "/*")):
         text = text.partition("\n" if text.startswith("--") else "*/")[2].lstrip()
