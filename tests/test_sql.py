@@ -217,7 +217,7 @@ def test_duckdb_is_imported_when_a_query_needs_it() -> None:
 
 
 def ask(folder: Path, query: str) -> list[dict[str, object]]:
-    batches = query_tables(sql_tables.list_exported_tables(str(folder)), query, None, 1 << 30, 60, 2)
+    batches = query_tables(sql_tables.ExportedTables(str(folder)), query, None, 1 << 30, 60, 2)
     rows: list[dict[str, object]] = collect_table(batches, 1 << 30).to_pylist()
     return rows
 

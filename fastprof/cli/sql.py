@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
 
         if arguments.get_filters(args) or args.run:
             raise UsageError("exported runs are selected in the query: where run = 'NAME'")
-        sources, threads = sql_tables.list_exported_tables(path), args.threads or count_cpus()
+        sources, threads = sql_tables.ExportedTables(path), args.threads or count_cpus()
     else:
         profile = arguments.select_events(arguments.open_session(args), args)
         sources, threads = sql_tables.ProfileTables(profile), profile.threads

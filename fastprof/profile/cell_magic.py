@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
@@ -77,9 +77,9 @@ def answer_cell(line: str, cell: str, variables: dict[str, Any]) -> QueryAnswer:
     if args.output is not None and not args.output.isidentifier():
         raise UsageError(f"%%fastprof: {args.output!r} is not a name of a variable")
     named = variables.get(args.profile, args.profile)
-    params = _collect_params(cell, variables)
+    params = {name: variables[name] for name in _PARAM.findall(cell) if name in variables} or None
     if isinstance(named, str) and sql_tables.is_export(named):
-        sources = sql_tables.list_exported_tables(named)
+        sources = sql_tables.ExportedTables(named)
         table = sql.collect_table(
             sql.query_tables(sources, cell, params, sql.MEMORY, args.timeout, count_cpus()), sql.MEMORY
         )
@@ -89,9 +89,3 @@ def answer_cell(line: str, cell: str, variables: dict[str, Any]) -> QueryAnswer:
     if args.output is not None:
         variables[args.output] = table
     return QueryAnswer(table)
-
-
-def _collect_params(query: str, variables: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the variables that a query names. Those without a value are left for DuckDB to complain about."""
-    names = dict.fromkeys(_PARAM.findall(query))
-    return {name: variables[name] for name in names if name in variables} or None

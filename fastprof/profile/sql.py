@@ -21,7 +21,7 @@ from fastprof.wording.quantities import format_size
 from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
     from fastprof.profile.sql_tables import QueriedProfile, SqlSource
 
@@ -88,17 +88,15 @@ def query_tables(
         if checked.lists_tables:
             yield from sql_tables.list_tables(sources).to_batches(max_chunksize=_BATCH_ROWS)
             return
-        names: dict[str, list[str]] = {}
         for name in checked.tables:
-            schema, open_rows = sources[name].prepare()
-            names[name] = schema.names
+            rows = sources[name].open_rows()
+            guard.columns += rows.schema.names
             registered.append(name)
-            _register_table(connection, name, sql_tables.ScannedTable(schema, open_rows, faults))
-        guard.columns = [column for columns in names.values() for column in columns]
+            _register_table(connection, name, sql_tables.ScannedTable(rows, faults))
         with guard.limits(connection):
-            answer = connection.sql(checked.text, params=params)
+            answer = _write_odd_values(connection.sql(checked.text, params=params))
             batches = answer.to_arrow_reader(_BATCH_ROWS)
-        schema = _plain_schema(batches.schema)
+        schema = pa.schema([field.with_type(_choose_plain_type(field.type)) for field in batches.schema])
         yield pa.RecordBatch.from_pylist([], schema)
         while True:
             with guard.limits(connection):
@@ -120,7 +118,7 @@ def _connect(memory: int, threads: int) -> Iterator[tuple[DuckDBPyConnection, li
     key = (os.getpid(), memory, threads)  # threads of DuckDB do not survive a fork
     connection = _SPARE.pop(key, None)
     if connection is None:
-        settings = {
+        settings: dict[str, str | bool | int | float | list[str]] = {
             "python_enable_replacements": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
@@ -236,14 +234,35 @@ def _bound_address_space(growth: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of the answer: sums of integers are int64, other decimals float64."""
-    return pa.schema([field.with_type(_choose_plain_type(field.type)) for field in schema])
+def _write_odd_values(answer: DuckDBPyRelation) -> DuckDBPyRelation:
+    """Return the answer with columns of types that files and tables do not have as texts."""
+    odd = [not _is_usual(kind) for kind in answer.types]
+    if not any(odd):
+        return answer
+    columns = [
+        f'#{number}{"::varchar" * is_odd} as "{name.replace(chr(34), 2 * chr(34))}"'
+        for number, (name, is_odd) in enumerate(zip(answer.columns, odd, strict=True), 1)
+    ]
+    return answer.project(", ".join(columns))
+
+
+def _is_usual(kind: Any) -> bool:
+    name = str(kind.id)
+    if name in ("list", "struct", "map", "array"):
+        return all(_is_usual(child) for part, child in kind.children if part != "size")
+    return name not in _ODD
+
+
+_ODD: Final = ("interval", "union", "bit", "bignum", "variant", "uuid", "time", "time_ns", "time with time zone")
+"""Types whose values become texts."""
 
 
 def _choose_plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a column of the answer: sums of integers are int64, other decimals float64."""
     if pa.types.is_decimal(kind):
         return pa.int64() if kind.scale == 0 else pa.float64()
+    if pa.types.is_list(kind):
+        return pa.list_(_choose_plain_type(kind.value_type))
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 

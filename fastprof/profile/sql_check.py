@@ -24,8 +24,7 @@ _MOST_CONSTANT: Final = 10_000
 _TABLE_FUNCTIONS: Final = ("range", "generate_series", "unnest", "json_each", "json_tree")
 _REFUSED: Final = frozenset((
     "current_setting", "getenv", "getvariable", "query", "query_table", "json_execute_serialized_sql",
-    "json_serialize_plan", "nextval", "currval", "setseed", "write_log", "parse_duckdb_log_message",
-    "sql_auto_complete", "error",
+    "json_serialize_plan", "nextval", "currval", "setseed", "write_log", "sql_auto_complete",
 ))  # fmt: skip
 _MAKERS: Final = {"repeat": 1, "lpad": 1, "rpad": 1, "bitstring": 0, "range": 0, "generate_series": 0,
                   "list_resize": 1, "array_resize": 1, "format": 0, "printf": 0}  # fmt: skip
@@ -86,16 +85,19 @@ def _extract_statement(connection: DuckDBPyConnection, query: str) -> str:
         raise UsageError("PIVOT needs its columns: PIVOT table ON column IN ('a', 'b') USING sum(x)")
     if kind not in ("SELECT", "EXPLAIN"):
         raise UsageError(f"{_READS}, not {kind}")
-    text: str = statements[0].query.strip().rstrip(";")
-    while text.startswith(("--", "/*")):
-        text = text.partition("\n" if text.startswith("--") else "*/")[2].lstrip()
-    return text
+    statement: str = statements[0].query.strip().rstrip(";")
+    while statement.startswith(("--", "/*")):
+        statement = statement.partition("\n" if statement.startswith("--") else "*/")[2].lstrip()
+    return statement
 
 
 def _check_tree(tree: Any, statement: str, known: Collection[str]) -> CheckedQuery:
     """Check the tables and functions of a syntax tree."""
     nodes = list(_list_nodes(tree))
-    defined = {str(entry["key"]).lower() for node in nodes for entry in _get_definitions(node)}
+    defined = {str(node["cte_name"]).lower() for node in nodes if "cte_name" in node}  # recursive ones
+    for node in nodes:
+        if isinstance(definitions := node.get("cte_map"), dict):
+            defined |= {str(entry["key"]).lower() for entry in definitions["map"]}
     table_functions = {id(node["function"]) for node in nodes if node.get("type") == "TABLE_FUNCTION"}
     tables: dict[str, None] = {}
     lists_tables = False
@@ -106,7 +108,11 @@ def _check_tree(tree: Any, statement: str, known: Collection[str]) -> CheckedQue
         if kind == "SHOW_REF" and node.get("table_name"):
             lists_tables = True
         elif kind == "BASE_TABLE":
-            name = _get_table_name(node)
+            schema, name = node["schema_name"].lower(), node["table_name"].lower()
+            if node.get("catalog_name"):
+                name = f"{node['catalog_name']}.{schema}.{name}"
+            elif schema not in ("", "main"):
+                name = f"{schema}.{name}"
             if name in known:
                 tables[name] = None
             elif name not in defined:
@@ -128,21 +134,6 @@ def _list_nodes(tree: Any) -> Iterator[dict[str, Any]]:
             left += node
 
 
-def _get_definitions(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the entries of the common table expressions that a node defines."""
-    definitions = node.get("cte_map")
-    named = [{"key": node["cte_name"]}] if isinstance(node.get("cte_name"), str) else []  # a recursive one
-    return named + (definitions["map"] if isinstance(definitions, dict) else [])
-
-
-def _get_table_name(node: dict[str, Any]) -> str:
-    """Return the name of a table as the list of tables has it."""
-    schema, table = node["schema_name"].lower(), node["table_name"].lower()
-    if node.get("catalog_name"):
-        return f"{node['catalog_name']}.{schema}.{table}"
-    return table if schema in ("", "main") else f"{schema}.{table}"
-
-
 def explain_unknown_table(name: str, known: Collection[str]) -> str:
     """Explain that this table does not exist, and list those that do."""
     analysis, dot, _ = name.partition(".")
@@ -160,18 +151,13 @@ def _check_function(node: dict[str, Any], is_table: bool) -> None:
     if name in _REFUSED:
         raise UsageError(f"the function {name}() is not allowed in queries")
     if name in _MAKERS and not is_table:
-        for argument in node["arguments"][_MAKERS[name] :]:
-            for part in _list_nodes(argument):
-                text = str((part.get("literal") or {}).get("text", "0"))
-                if _is_large(text, name):
-                    raise UsageError(f"{name}() with {text[:40]} would make a value that is too large")
-
-
-def _is_large(text: str, function: str) -> bool:
-    """Return whether a constant of a call makes a huge value."""
-    if function in ("format", "printf"):
-        return _WIDTH.search(text) is not None
-    try:
-        return abs(float(text)) > _MOST_CONSTANT
-    except ValueError:  # a time: series of times are tables
-        return function in ("range", "generate_series")
+        for part in _list_nodes(node["arguments"][_MAKERS[name] :]):
+            text = str((part.get("literal") or {}).get("text", "0"))
+            try:
+                is_large = abs(float(text)) > _MOST_CONSTANT
+            except ValueError:  # times, of which a series is a table, and widths of texts
+                is_large = name in ("range", "generate_series") or (
+                    name in ("format", "printf") and _WIDTH.search(text) is not None
+                )
+            if is_large:
+                raise UsageError(f"{name}() with {text[:40]} would make a value that is too large")

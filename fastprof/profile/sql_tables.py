@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -52,7 +52,7 @@ _COLUMNS: Final = TableSchema("columns", "a column of a table", (
     String("description", "meaning of the column; null: unknown"),
 ), derived=True)  # fmt: skip
 
-Data = pa.Table | ds.Dataset
+Data: TypeAlias = pa.Table | ds.Dataset
 
 
 class QueriedProfile(Protocol):
@@ -81,31 +81,25 @@ class QueriedProfile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SqlSource:
-    """A table that a query may name. ``prepare`` returns the schema of its rows and a function that opens them;
-    ``columns`` and ``row`` describe it without reading anything."""
+    """A table that a query may name. ``open_rows`` reads what is in no Dataset; ``columns`` and ``row`` describe the
+    table without that."""
 
-    prepare: Callable[[], tuple[pa.Schema, Callable[[], Data]]]
+    open_rows: Callable[[], Data]
     columns: pa.Schema
     row: str | None = None
 
 
 class ScannedTable(ds.InMemoryDataset):  # type: ignore[misc]
-    """Dataset whose rows are opened at the first scan. ``faults``: receives errors, which DuckDB only passes on as
-    texts."""
+    """Rows as DuckDB scans them. ``faults``: receives errors, which DuckDB only passes on as texts."""
 
-    def __init__(self, schema: pa.Schema, open_rows: Callable[[], Data], faults: list[FastprofError]) -> None:
-        super().__init__(schema.empty_table())
-        self._open_rows, self._faults = open_rows, faults
+    def __init__(self, rows: Data, faults: list[FastprofError]) -> None:
+        super().__init__(rows.schema.empty_table())
+        self._rows = ds.dataset(rows) if isinstance(rows, pa.Table) else rows
+        self._faults = faults
 
     def scanner(self, columns: Any = None, filter: ds.Expression | None = None, **how: Any) -> Any:
-        try:
-            rows = self._open_rows()
-            if isinstance(rows, pa.Table):
-                rows = ds.dataset(rows.cast(self.schema))
-            return _WatchedScan(rows.scanner(columns=columns, filter=filter, **how), self._faults)
-        except FastprofError as error:
-            self._faults.append(error)
-            raise
+        scan = self._rows.scanner(columns=columns, filter=filter, **how)
+        return scan if isinstance(scan, ds.Scanner) else _WatchedScan(scan, self._faults)
 
 
 class _WatchedScan:
@@ -117,16 +111,14 @@ class _WatchedScan:
         self.dataset_schema = scan.dataset_schema
 
     def to_reader(self) -> pa.RecordBatchReader:
-        if isinstance(self._scan, ds.Scanner):
-            return self._scan.to_reader()
-        return pa.RecordBatchReader.from_batches(self.projected_schema, self._watch())
+        def watch() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from self._scan.to_batches()
+            except FastprofError as error:
+                self._faults.append(error)
+                raise
 
-    def _watch(self) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from self._scan.to_batches()
-        except FastprofError as error:
-            self._faults.append(error)
-            raise
+        return pa.RecordBatchReader.from_batches(self.projected_schema, watch())
 
 
 class ProfileTables(Mapping[str, SqlSource]):
@@ -137,16 +129,11 @@ class ProfileTables(Mapping[str, SqlSource]):
         self._runs = (RUN.field(),) if profile.has_runs else ()
 
     def __getitem__(self, name: str) -> SqlSource:
-        analysis, dot, table = name.partition(".")
-        if not dot:
-            schema = TABLES[name]
-            prepare = partial(_prepare_table, self._profile, name)
-        elif analysis in ANALYSES:
-            schema = _list_report_tables(analysis)[table]
-            prepare = partial(_prepare_report_table, self._profile, analysis, table, schema.arrow())
-        else:
+        schema = _find_schema(name)
+        if schema is None:
             raise KeyError(name)
-        return SqlSource(prepare, _put_first(self._runs, schema.arrow()), schema.row)
+        read = _open_report_table if "." in name else _open_table
+        return SqlSource(partial(read, self._profile, name), _put_first(self._runs, schema.arrow()), schema.row)
 
     def __iter__(self) -> Iterator[str]:
         yield from TABLES
@@ -166,29 +153,36 @@ def _list_report_tables(analysis: str) -> dict[str, TableSchema]:
     return own | {table.name: table for table in (FIGURES, NOTICES) if table.name not in own}
 
 
-def _prepare_table(profile: QueriedProfile, name: str) -> tuple[pa.Schema, Callable[[], Data]]:
+def _find_schema(name: str) -> TableSchema | None:
+    """Return the schema of a table, or None if there is no table of this name."""
+    analysis, dot, table = name.partition(".")
+    if not dot:
+        return TABLES.get(name)
+    return _list_report_tables(analysis).get(table) if analysis in ANALYSES else None
+
+
+def _open_table(profile: QueriedProfile, name: str) -> Data:
+    """Return a table of the captures: in memory if it is small, or is there already."""
     if name in profile.exported.decoded() or name not in _LARGE:
-        table = profile.tables[name]
-        return table.schema, lambda: table
-    rows = TableDataset(profile, name)
-    return rows.schema, lambda: rows
+        return profile.tables[name]
+    return TableDataset(profile, name)
 
 
-def _prepare_report_table(
-    profile: QueriedProfile, analysis: str, table: str, schema: pa.Schema
-) -> tuple[pa.Schema, Callable[[], Data]]:
-    by_job = profile.by_job
-    rows = partial(_read_report_table, by_job, analysis, table)
-    return _put_first((RUN.field(),) if by_job.has_runs else (), schema), rows
-
-
-def _read_report_table(profile: QueriedProfile, analysis: str, table: str) -> pa.Table:
+def _open_report_table(profile: QueriedProfile, name: str) -> pa.Table:
+    analysis, _, table = name.partition(".")
     report = profile.report(analysis)
     if table in report.tables:
         return report.tables[table]
-    make = _make_figures if table == FIGURES.name else _make_notices
-    of_runs = {run: make(of_run) for run, of_run in report.runs.items()}
-    return stack_tables(of_runs) if profile.has_runs else next(iter(of_runs.values()))
+    if table == FIGURES.name:
+        of_runs = {run: _make_figures(of_run) for run, of_run in report.runs.items()}
+    else:
+        of_runs = {
+            run: pa.Table.from_pylist(
+                [{"severity": notice.severity, "text": notice.text} for notice in of_run.notices], NOTICES.arrow()
+            )
+            for run, of_run in report.runs.items()
+        }
+    return stack_tables(of_runs) if profile.by_job.has_runs else next(iter(of_runs.values()))
 
 
 def _make_figures(report: Report) -> pa.Table:
@@ -204,11 +198,6 @@ def _make_figures(report: Report) -> pa.Table:
     return pa.Table.from_pylist(figures, FIGURES.arrow())
 
 
-def _make_notices(report: Report) -> pa.Table:
-    sentences = [{"severity": notice.severity, "text": notice.text} for notice in report.notices]
-    return pa.Table.from_pylist(sentences, NOTICES.arrow())
-
-
 # ---- exported runs
 
 
@@ -222,18 +211,29 @@ def is_export(path: str) -> bool:
     )
 
 
-def list_exported_tables(path: str) -> dict[str, SqlSource]:
-    """Return what queries of an exported directory may name, by name in lower case. UnreadableError: a file of it
-    cannot be read."""
-    sources = {}
-    for folder in sorted(Path(path).iterdir()):
-        first = next(folder.rglob("*.parquet"), None) if folder.is_dir() and folder.name[0] not in "_." else None
-        if first is not None:
-            rows = _open_folder(folder)
-            known = _find_schema(folder.name)
-            columns = rows.schema if known is None else _describe_columns(rows.schema, known)
-            sources[folder.name.lower()] = SqlSource(partial(_prepare_rows, rows), columns, known and known.row)
-    return sources
+class ExportedTables(Mapping[str, SqlSource]):
+    """What queries of an exported directory may name, by name in lower case. Files are opened for tables that a query
+    names. UnreadableError: such a file cannot be read."""
+
+    def __init__(self, path: str) -> None:
+        folders = sorted(folder for folder in Path(path).iterdir() if folder.is_dir() and folder.name[0] not in "_.")
+        self._folders = {folder.name.lower(): folder for folder in folders if next(folder.rglob("*.parquet"), None)}
+
+    def __getitem__(self, name: str) -> SqlSource:
+        rows = _open_folder(self._folders[name])
+        known = _find_schema(name)
+        described = {} if known is None else {field.name: field.metadata for field in known.arrow()}
+        columns = pa.schema([field.with_metadata(described.get(field.name)) for field in rows.schema])
+        return SqlSource(lambda: rows, columns, None if known is None else known.row)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._folders
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._folders)
+
+    def __len__(self) -> int:
+        return len(self._folders)
 
 
 def _open_folder(folder: Path) -> ds.Dataset:
@@ -259,22 +259,6 @@ def _open_folder(folder: Path) -> ds.Dataset:
         )
     except (OSError, pa.ArrowException) as error:
         raise UnreadableError(f"cannot read the exported files: {error}", path=str(folder)) from error
-
-
-def _prepare_rows(rows: ds.Dataset) -> tuple[pa.Schema, Callable[[], Data]]:
-    return rows.schema, lambda: rows
-
-
-def _find_schema(name: str) -> TableSchema | None:
-    analysis, dot, table = name.partition(".")
-    if not dot:
-        return TABLES.get(name)
-    return _list_report_tables(analysis).get(table) if analysis in ANALYSES else None
-
-
-def _describe_columns(schema: pa.Schema, known: TableSchema) -> pa.Schema:
-    described = {field.name: field.metadata for field in known.arrow()}
-    return pa.schema([field.with_metadata(described.get(field.name)) for field in schema])
 
 
 # ---- the list of tables

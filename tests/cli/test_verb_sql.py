@@ -102,6 +102,24 @@ def test_tables_are_listed(command: Command) -> None:
     assert {row["table"] for row in rows} > {"events", "steps.figures", "hlo_costs"}
 
 
+def test_values_of_all_types_are_written(command: Command, tmp_path: Path) -> None:
+    query = """select date '2026-01-02' as d, timestamp '2026-01-02 10:00:00' as t, interval 1 day as i,
+        'ab'::blob as b, [1.5, 2] as l, {'a': [interval 1 day]} as s, map {'k': 1} as m, union_value(u := 2) as u, null as n,
+        'nan'::double as f, 1::hugeint as h, time '10:00' as o, uuid()::varchar is not null as q, 5::bignum as g"""
+    (row,) = json.loads(command(POD, query, "--format", "json").out)["rows"]
+    assert row == {
+        "d": "2026-01-02", "t": "2026-01-02 10:00:00.000000", "i": "1 day", "b": "YWI=", "l": [1.5, 2.0],
+        "s": "{'a': [1 day]}", "m": {"k": 1}, "u": "2", "n": None, "f": "NaN", "h": 1, "o": "10:00:00", "q": True,
+        "g": "5",
+    }  # fmt: skip
+    assert command(POD, query, "--format", "csv").out.splitlines()[1].startswith("2026-01-02,2026-01-02 10:00:00")
+    assert "2026-01-02  2026-01-02 10:00:00" in command(POD, query, "--wide").out
+    for name in ("a.parquet", "a.arrow"):
+        assert command(POD, query, "-o", str(tmp_path / name)).code == 0
+    assert str(pq.read_table(tmp_path / "a.parquet").schema.field("t").type) == "timestamp[us]"
+    assert command(POD, 'select 1 as "a ""b", interval 1 day as x', "--format", "csv").out == '"a ""b",x\n1,1 day\n'
+
+
 def test_a_plan_is_text(command: Command) -> None:
     assert "PYTHON_ARROW_SCAN" in command(POD, "explain select count(*) from events").out
 
