@@ -67,7 +67,7 @@ REFUSED = [
     "select getenv('HOME')",
     "select * from pg_catalog.pg_settings",
     "select * from information_schema.tables",
-    # what is not a query
+    # other statements
     "create table t (a int)",
     "create view v as select 1",
     "create macro f() as 1",

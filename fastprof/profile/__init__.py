@@ -1,6 +1,6 @@
 """Profile: what do users of the Python API hold?"""
 
 __all__ = [
-    "batch", "captured_run", "cell_magic", "comparison", "gate", "loading", "profile", "report", "sql", "sql_tables",
+    "batch", "captured_run", "comparison", "gate", "loading", "profile", "report", "sql", "sql_tables",
     "trace_out", "trend_figures",
 ]  # fmt: skip

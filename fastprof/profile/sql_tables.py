@@ -81,8 +81,8 @@ class QueriedProfile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SqlSource:
-    """A table that a query may name. ``open_rows`` reads what is in no Dataset; ``columns`` and ``row`` describe the
-    table without that."""
+    """A table that a query may name. ``open_rows`` reads small tables and reports, and opens a Dataset of large ones;
+    ``columns`` and ``row`` describe the table without reading it."""
 
     open_rows: Callable[[], Data]
     columns: pa.Schema

@@ -104,8 +104,9 @@ def test_tables_are_listed(command: Command) -> None:
 
 def test_values_of_all_types_are_written(command: Command, tmp_path: Path) -> None:
     query = """select date '2026-01-02' as d, timestamp '2026-01-02 10:00:00' as t, interval 1 day as i,
-        'ab'::blob as b, [1.5, 2] as l, {'a': [interval 1 day]} as s, map {'k': 1} as m, union_value(u := 2) as u, null as n,
-        'nan'::double as f, 1::hugeint as h, time '10:00' as o, uuid()::varchar is not null as q, 5::bignum as g"""
+        'ab'::blob as b, [1.5, 2] as l, {'a': [interval 1 day]} as s, map {'k': 1} as m, union_value(u := 2) as u,
+        null as n, 'nan'::double as f, 1::hugeint as h, time '10:00' as o,
+        uuid()::varchar is not null as q, 5::bignum as g"""
     (row,) = json.loads(command(POD, query, "--format", "json").out)["rows"]
     assert row == {
         "d": "2026-01-02", "t": "2026-01-02 10:00:00.000000", "i": "1 day", "b": "YWI=", "l": [1.5, 2.0],
