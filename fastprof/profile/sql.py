@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -92,7 +92,9 @@ def query_tables(
             rows = sources[name].open_rows()
             guard.columns += rows.schema.names
             registered.append(name)
-            _register_table(connection, name, sql_tables.ScannedTable(rows, faults))
+            if not isinstance(rows, pa.Table):  # of a table DuckDB knows the number of rows, and reads it sooner
+                rows = sql_tables.ScannedTable(rows, faults)
+            _register_table(connection, name, rows)
         with guard.limits(connection):
             answer = _write_odd_values(connection.sql(checked.text, params=params))
             batches = answer.to_arrow_reader(_BATCH_ROWS)
@@ -166,26 +168,23 @@ class _Guard:
         """Stop DuckDB when the time is over, and word its errors."""
         import duckdb
 
-        if self._is_confined:
-            _CONFINED.acquire()
-        started = time.monotonic()
-        timer = threading.Timer(max(self._left, 0), connection.interrupt)
-        timer.daemon = True
-        timer.start()
-        try:
-            with _bound_address_space(3 * self._memory + _HEADROOM if self._is_confined else 0):
-                yield
-        except FastprofError:
-            raise
-        except (duckdb.Error, OSError, pa.ArrowException, MemoryError, RuntimeError, ValueError, TypeError) as error:
-            if self._faults:
-                raise self._faults[0] from None
-            raise self._explain(error, time.monotonic() - started >= self._left) from None
-        finally:
-            timer.cancel()
-            if self._is_confined:
-                _CONFINED.release()
-            self._left -= time.monotonic() - started
+        with _CONFINED if self._is_confined else nullcontext():
+            started = time.monotonic()
+            timer = threading.Timer(max(self._left, 0), connection.interrupt)
+            timer.daemon = True
+            timer.start()
+            try:
+                with _bound_address_space(3 * self._memory + _HEADROOM if self._is_confined else 0):
+                    yield
+            except FastprofError:
+                raise
+            except (duckdb.Error, *_FAULTS) as error:
+                if self._faults:
+                    raise self._faults[0] from None
+                raise self._explain(error, time.monotonic() - started >= self._left) from None
+            finally:
+                timer.cancel()
+                self._left -= time.monotonic() - started
 
     def _explain(self, error: Exception, is_late: bool) -> FastprofError:
         """Return the error of a query in plain words."""
@@ -205,6 +204,8 @@ class _Guard:
         return UsageError(f"DuckDB cannot answer the query: {plain}")
 
 
+_FAULTS: Final = (OSError, pa.ArrowException, MemoryError, RuntimeError, ValueError, TypeError)
+"""Errors of DuckDB that come as others: of its streams, of limits, of parameters."""
 _UNKNOWN_COLUMN: Final = compile_late(
     r'Referenced column "([^"]+)" (?:not found|was not found)|does not have a column named "([^"]+)"'
     r'|Column "([^"]+)" does not exist'

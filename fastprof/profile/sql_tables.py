@@ -90,12 +90,11 @@ class SqlSource:
 
 
 class ScannedTable(ds.InMemoryDataset):  # type: ignore[misc]
-    """Rows as DuckDB scans them. ``faults``: receives errors, which DuckDB only passes on as texts."""
+    """A Dataset as DuckDB scans it. ``faults``: receives errors, which DuckDB only passes on as texts."""
 
-    def __init__(self, rows: Data, faults: list[FastprofError]) -> None:
+    def __init__(self, rows: ds.Dataset, faults: list[FastprofError]) -> None:
         super().__init__(rows.schema.empty_table())
-        self._rows = ds.dataset(rows) if isinstance(rows, pa.Table) else rows
-        self._faults = faults
+        self._rows, self._faults = rows, faults
 
     def scanner(self, columns: Any = None, filter: ds.Expression | None = None, **how: Any) -> Any:
         scan = self._rows.scanner(columns=columns, filter=filter, **how)

@@ -14,6 +14,7 @@ import pytest
 
 import fastprof
 from fastprof.analyses import ANALYSES
+from fastprof.viewer.html_report import collect_modules
 from tests.browser.test_analysis_pages import settle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,6 +112,10 @@ def test_the_page_can_be_used_by_all(
     open_query(page, server(XLA), NAMES)
     page.wait_for_selector("[data-table=query]")
     assert find_faults() == []
+
+
+def test_a_saved_report_has_no_page_of_queries() -> None:
+    assert not [name for name in collect_modules() if "query" in name]
 
 
 def test_examples_are_of_all_analyses() -> None:
