@@ -30,8 +30,8 @@ MEMORY: Final = 2 << 30
 TIMEOUT: Final = 60.0
 """Seconds that a query may take, unless the caller gives another limit."""
 _BATCH_ROWS: Final = 1 << 17
-_HEADROOM: Final = 1 << 30
-"""Bytes that the process may grow beyond thrice the memory of a confined query while the query runs."""
+_HEADROOM: Final = 2 << 30
+"""Bytes that the process may grow beyond the memory of a confined query while the query runs: for decoded events."""
 _CONFINED: Final = threading.Lock()
 """Held while a confined query runs: the limit is that of the process."""
 
@@ -174,7 +174,7 @@ class _Guard:
             timer.daemon = True
             timer.start()
             try:
-                with _bound_address_space(3 * self._memory + _HEADROOM if self._is_confined else 0):
+                with _bound_address_space(self._memory + _HEADROOM if self._is_confined else 0):
                     yield
             except FastprofError:
                 raise
