@@ -115,6 +115,8 @@ def test_values_of_all_types_are_written(command: Command, tmp_path: Path) -> No
     }  # fmt: skip
     assert command(POD, query, "--format", "csv").out.splitlines()[1].startswith("2026-01-02,2026-01-02 10:00:00")
     assert "2026-01-02  2026-01-02 10:00:00" in command(POD, query, "--wide").out
+    exact = command(POD, "select '2026-01-02 10:00:00.123456789'::timestamp_ns as t")
+    assert exact.out == "t\n2026-01-02 10:00:00.123456789\n"
     for name in ("a.parquet", "a.arrow"):
         assert command(POD, query, "-o", str(tmp_path / name)).code == 0
     assert str(pq.read_table(tmp_path / "a.parquet").schema.field("t").type) == "timestamp[us]"
