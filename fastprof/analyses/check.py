@@ -165,7 +165,7 @@ SCALARS = {
     "failed_count": ScalarSpec(None, "number of conditions that failed"),
     "unknown_count": ScalarSpec(None, "number of conditions that cannot be judged"),
 }
-OPENING = Opening((), ("failed_count", "unknown_count", "condition_count"))
+OPENING = Opening(("{headline}",), ("failed_count", "unknown_count", "condition_count"))
 SECTIONS = (
     Section("Conditions", "conditions", ("condition", "state", "reason", "rule"), rows=100,
             shown=has_rows("conditions"),

@@ -147,7 +147,7 @@ SCALARS = {
     "unexplained_ps": ScalarSpec("ps", "part of step_change_ps that no other row of changes has",
                                  "change without a named cause"),
 }  # fmt: skip
-OPENING = Opening((), ("step_change_share", "base_step_ps", "new_step_ps", "smallest_detectable_share"))
+OPENING = Opening(("{headline}",), ("step_change_share", "base_step_ps", "new_step_ps", "smallest_detectable_share"))
 
 _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 

@@ -113,7 +113,9 @@ class AnalysisVerb:
             reports = make_reports(profile, [self.name], args, form)
             tables = next(iter(reports.values()))[self.name].tables
             table = args.table or (TableChoice(next(iter(tables))) if form in ("csv", "arrow") else None)
-            if table is not None:
+            if form == output.BRIEF:
+                send_brief(sink, reports, args, table)
+            elif table is not None:
                 send_table(sink, merge_runs(profile, reports, args)[self.name], table, form, args)
             else:
                 sink.send(write_reports(profile, reports, form, sink.look, args.limit, several=False))
@@ -213,6 +215,31 @@ def send_table(
     for notice in report.notices:  # a table cannot hold them
         if notice.severity in ("warning", "error"):
             args.talk.note(notice.text)
+
+
+def send_brief(
+    sink: output.Sink, reports: Reports, args: argparse.Namespace, choice: TableChoice | None = None
+) -> None:
+    """Write reports as one brief document. ``choice``: the only table to show; its figures stay."""
+    from fastprof.render import brief
+
+    question = output.make_question(args)
+
+    def summarise_one(report: AnalysisReport, most: int) -> brief.Document:
+        tables = None if choice is None else {choice.name: choice.rows_of(report.tables[choice.name])}
+        verb = report.analysis.replace("_", "-")
+        return brief.summarise_report(report, question._replace(verb=verb), most, tables=tables)
+
+    def summarise_run(of_run: Mapping[str, AnalysisReport], most: int = brief.MOST_BYTES) -> brief.Document:
+        if len(of_run) == 1:
+            return summarise_one(next(iter(of_run.values())), most)
+        return brief.summarise_several(
+            {name: partial(summarise_one, report) for name, report in of_run.items()}, "reports", most
+        )
+
+    runs = {name: partial(summarise_run, of_run) for name, of_run in reports.items()}
+    document = brief.summarise_several(runs, "runs") if len(runs) > 1 else next(iter(runs.values()))()
+    sink.send(brief.write_document(document))
 
 
 def make_reports(profile: Profile, names: Sequence[str], args: argparse.Namespace, form: str) -> Reports:

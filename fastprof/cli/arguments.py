@@ -151,6 +151,7 @@ def add_output(
         choices=formats,
         help="output format (default: by the suffix of -o FILE, else table)",
     )
+    add_brief(group)
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of standard output")
     group.add_argument("--force", action="store_true", help="overwrite an existing FILE")
     group.add_argument(
@@ -162,6 +163,11 @@ def add_output(
     group.add_argument("--wide", action="store_true", help="show full names and all columns of a table")
     _mark_common(group)
     return group
+
+
+def add_brief(group: argparse._ArgumentGroup) -> None:
+    text = "write short JSON for programs: the answer in at most 4,096 bytes"
+    group.add_argument("--brief", action="store_true", help=text)
 
 
 def add_talk(parser: argparse.ArgumentParser) -> None:
@@ -282,6 +288,7 @@ def open_session(args: argparse.Namespace) -> Profile:
     source = sources[0] if len(sources) == 1 else sources
     progress = args.talk.progress if args.talk.progress.wanted else None
     profile: Profile = load(source, progress=progress, **get_reading(args), **get_jobs(args))
+    args.opened = profile
     output = getattr(args, "output", None)
     named = [path for name in args.session for path in getattr(name, "paths", ())]
     if output not in (None, "-") and any(_is_same(output, source) for source in (*profile.sources, *named)):
@@ -380,16 +387,11 @@ def explain_empty(profile: Profile, args: argparse.Namespace) -> None:
 def note_log(profile: Profile, args: argparse.Namespace, *, offers_runs: bool = False, all_rows: bool = False) -> None:
     """Note every loss while reading, and the choice of a run; with ``-v`` or ``all_rows``, every row of the import log.
     ``offers_runs``: other runs of the directory can be chosen later."""
-    rows = [row for run in profile.runs.values() for row in run.remarks().to_pylist()]  # so far: this reads no capture
-    if offers_runs:
-        rows = [row | {"example": _OFFERED.get(row["code"], row["example"])} for row in rows]
     talk = args.talk
-    if not (talk.verbose or all_rows):
-        rows = [row for row in rows if row["severity"] in _LOSSES or row["code"] in _CHOICES]
-    files: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
-    for row in rows:
-        files.setdefault((row["severity"], row["path"]), []).append(row)
+    files = list_remarks(profile, all_rows=talk.verbose or all_rows)
     for (severity, path), remarks in list(files.items())[:_MOST_FILES]:
+        if offers_runs:
+            remarks = [row | {"example": _OFFERED.get(row["code"], row["example"])} for row in remarks]
         lead = f"{severity.replace('_', ' ')}: " if severity in _LOSSES else ""
         say = talk.error if severity == "error" else talk.note
         say(f"{lead}{f'{path}: ' if path else ''}{_join_remarks(remarks)}")
@@ -400,6 +402,16 @@ def note_log(profile: Profile, args: argparse.Namespace, *, offers_runs: bool = 
         lost = sum(severity == "error" for severity, _ in list(files)[_MOST_FILES:])
         what = f", {lost:,} of them lost" if lost else ""
         talk.note(f"there are remarks on {more}{what}; 'fastprof info' lists them")
+
+
+def list_remarks(profile: Profile, *, all_rows: bool = False) -> dict[tuple[str, str | None], list[dict[str, Any]]]:
+    """Return the losses while reading and the choice of a run, or all rows of the import log, by severity and file."""
+    files: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+    for run in profile.runs.values():
+        for row in run.remarks().to_pylist():  # so far: this reads no capture
+            if all_rows or row["severity"] in _LOSSES or row["code"] in _CHOICES:
+                files.setdefault((row["severity"], row["path"]), []).append(row)
+    return files
 
 
 def _join_remarks(remarks: list[dict[str, Any]]) -> str:

@@ -61,6 +61,8 @@ def run(args: argparse.Namespace) -> int:
             from fastprof.render import gate_forms
 
             sink.send([gate_forms.FORMS[NAME][form](report).encode(sink.look.encoding, "backslashreplace")])
+        elif form == output.BRIEF:
+            analysis.send_brief(sink, {"": {NAME: report}}, args)
         elif form in ("csv", "arrow"):
             analysis.send_table(sink, report, analysis.TableChoice("conditions"), form, args)
         else:

@@ -71,6 +71,9 @@ def run(args: argparse.Namespace) -> None:
             from fastprof.render import gate_forms
 
             sink.send([gate_forms.FORMS[NAME][form](report).encode(sink.look.encoding, "backslashreplace")])
+        elif form == output.BRIEF:
+            args.session = [str(args.base), *args.session]
+            analysis.send_brief(sink, {"": {NAME: report}}, args, table)
         elif table is not None:
             analysis.send_table(sink, report, table, form, args)
         else:

@@ -9,7 +9,7 @@ streamed, so it takes no memory.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fastprof.cli import arguments, output
@@ -47,14 +47,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"with --list: columns of the events table (default: {', '.join(LIST_COLUMNS)}; "
         "fewer in a text table); repeatable",
     )
+    group.add_argument(
+        "--percentiles",
+        metavar="A,B",
+        type=_parse_percentiles,
+        default=(),
+        help="add percentiles of the durations to the sums by name, such as 50,90,99",
+    )
+    group.add_argument("--sort", metavar="COLUMN[:asc]", help="sort by a column, largest first, or smallest with :asc")
+    group.add_argument(
+        "--offset", metavar="N", type=arguments.parse_positive, default=0, help="leave out the first N rows"
+    )
+    for which, what in (("min", "shortest"), ("max", "longest")):
+        group.add_argument(
+            f"--{which}-duration",
+            metavar="TIME",
+            type=arguments.parse_time,
+            help=f"with --list: {what} duration of the events, such as 10us",
+        )
     arguments.add_filters(parser)
     arguments.add_output(parser, limited="names, or events with --list")
     arguments.add_talk(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    if not args.list and (args.stats or args.columns):
-        raise UsageError("--stats and --columns need --list")
+    of_list = (args.stats, args.columns, args.min_duration, args.max_duration)
+    if not args.list and any(value is not None for value in of_list):
+        raise UsageError("--stats, --columns, --min-duration and --max-duration need --list")
+    if args.list and args.percentiles:
+        raise UsageError("--percentiles are of the sums by name, without --list")
     form = output.choose_format(args.format, args.output)
     _check_columns(args.columns or ())
     session = arguments.open_session(args)
@@ -64,7 +85,12 @@ def run(args: argparse.Namespace) -> None:
         if args.list:
             shown = _write_list(profile, args, sink, form, limit)
         else:
-            sums = profile.event_summary()
+            sums = profile.event_summary(args.percentiles)
+            if args.sort is not None:
+                from fastprof.profile.event_page import parse_order, sort_rows
+
+                sums = sort_rows(sums, *parse_order(args.sort, sums.column_names))
+            sums = sums.slice(args.offset)
             shown = sums.num_rows
             if form == "table":
                 sums = sums.select([*(name for name in sums.column_names if name != "name"), "name"])
@@ -95,6 +121,9 @@ def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
     total = sum(profile.lines["event_count"].to_pylist()) if all_events else 0  # 0: unknown
     rows = _MOST_BATCH_ROWS if limit is None else max(1, min(limit + 1, _MOST_BATCH_ROWS))
     columns = args.columns or _choose_columns(form, profile)
+    chosen = (args.sort, args.min_duration, args.max_duration)
+    if any(choice is not None for choice in chosen) or args.offset or form == output.BRIEF:
+        return _write_page(profile, columns, args, sink, form, limit)
     batches = profile.scan(columns=columns, stats=stats, batch_rows=rows)
     passage = _CountedBatches(batches, limit, stats, lambda done: progress("writing events", done, total))
     hidden: list[str] = []
@@ -109,6 +138,45 @@ def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
         if not passage.more or stat not in known:  # if not all events were read, the others may have it
             talk.note(f"none of these events has the stat {stat!r}; {arguments.find_nearest([stat], known)}")
     return passage.rows
+
+
+def _write_page(
+    profile: Profile, columns: Sequence[str], args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None
+) -> int:
+    """Write the events of a page, and return their number."""
+    from fastprof.profile.event_page import list_events
+    from fastprof.render import brief
+
+    most = brief.MOST_ROWS if form == output.BRIEF else limit
+    page = list_events(
+        profile,
+        columns=columns,
+        stats=args.stats or (),
+        sort=args.sort,
+        offset=args.offset,
+        limit=most,
+        min_duration_ps=args.min_duration,
+        max_duration_ps=args.max_duration,
+    )
+    args.talk.progress.clear()
+    count = len(page.rows)
+    if form == output.BRIEF:
+        document = brief.summarise_table("events", page.rows, output.make_question(args), page.total)
+        sink.send(brief.write_document(document))
+        return count
+    output.send_table(args, sink, page.rows, "events", form, "events")
+    if args.offset + count < page.total:
+        args.talk.note(f"showing {count:,} events of {page.total:,}; --limit all shows the others")
+    return count
+
+
+@arguments.make_reader
+def _parse_percentiles(text: str) -> list[int]:
+    """Parse percentiles, such as 50,99. ValueError: one is not an integer from 1 to 100."""
+    names = arguments.split_names(text)
+    if not all(name.isascii() and name.isdigit() and 1 <= int(name) <= 100 for name in names):
+        raise ValueError(f"{text!r} is not a list of integers from 1 to 100")
+    return [int(name) for name in names]
 
 
 class _CountedBatches:

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from fastprof.tables.program_choice import Chosen
 
 TEXTS = ("short-txt", "long-txt")
+DIRECTIONS = ("operands", "users", "both")
 DOT = "dot"
 WIDTH = 3
+GRAPHS = ("walk", "path", "calls", "blockers", "opcodes")
 _SUFFIXES = {".txt": "short-txt", ".hlo": "short-txt", ".dot": DOT, ".gv": DOT}
 _LISTED = (
     *("module", "program_id", "size_bytes", "computation_count", "instruction_count", "is_scheduled", "embedded"),
@@ -52,6 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--metadata", action="store_true", help="with --module: add the origin of each instruction, and stack frames"
     )
+    group = parser.add_argument_group("graph of a program")
+    group.add_argument(
+        "--graph",
+        choices=GRAPHS,
+        help="with --module: walk from --instruction; path from --instruction to --to; calls as a tree; blockers of "
+        "fusion; opcodes",
+    )
+    group.add_argument("--direction", choices=DIRECTIONS, help="with --graph walk: what to follow (default: both)")
+    group.add_argument("--follow-calls", action="store_true", help="with --graph walk: into called computations")
+    group.add_argument(
+        "--opcode", metavar="A,B", type=arguments.split_names, help="with --graph walk: show only these opcodes"
+    )
+    group.add_argument("--to", metavar="NAME", help="with --graph path: the other instruction")
     out = arguments.add_output(parser, "programs, or instructions around one", (*TEXTS, *FORMATS, DOT))
     out.description = (
         "short-txt (the default with --module) and long-txt are XLA's formats; json holds the entire program. "
@@ -80,7 +95,7 @@ def _check_form(args: argparse.Namespace) -> str:
     suffix = "" if args.output is None else Path(args.output).suffix.lower()
     if args.format is None and suffix in _SUFFIXES:
         form = _SUFFIXES[suffix]
-    elif args.format is None and suffix == "" and args.module is not None:
+    elif args.format is None and suffix == "" and args.module is not None and args.graph is None:
         form = TEXTS[0]
     else:
         form = output.choose_format(args.format, args.output)
@@ -89,11 +104,21 @@ def _check_form(args: argparse.Namespace) -> str:
             (args.instruction, "--instruction"),
             (args.width, "--width"),
             (args.metadata, "--metadata"),
+            (args.graph, "--graph"),
         ):
             if given:
                 raise UsageError(f"{name} needs --module NAME; without --module the programs are listed")
-        if form not in FORMATS:
+        if form not in (*FORMATS, output.BRIEF):
             raise UsageError(f"--format {form} needs --module NAME")
+        if args.to is not None or args.direction or args.follow_calls or args.opcode:
+            raise UsageError("--to, --direction, --follow-calls and --opcode need --module NAME and --graph")
+    elif args.graph is not None:
+        _check_graph(args, form)
+    elif args.to is not None:
+        raise UsageError("--to needs --graph path")
+    elif args.direction or args.follow_calls or args.opcode:
+        given = "--direction" if args.direction else "--follow-calls" if args.follow_calls else "--opcode"
+        raise UsageError(f"{given} needs --graph walk")
     elif args.instruction is None:
         if args.width is not None:
             raise UsageError("--width needs --instruction NAME")
@@ -103,6 +128,21 @@ def _check_form(args: argparse.Namespace) -> str:
         if args.metadata and form not in (*TEXTS, "json"):
             raise UsageError(f"--metadata applies only to {', '.join(TEXTS)} and json; {form} always has metadata")
     return form
+
+
+def _check_graph(args: argparse.Namespace, form: str) -> None:
+    """UsageError: flags do not fit the graph."""
+    if form not in (*FORMATS, output.BRIEF):
+        raise UsageError(f"--graph gives a table; it cannot be combined with --format {form}")
+    wanted = {"walk": ("instruction",), "path": ("instruction", "to")}.get(args.graph, ())
+    for name in ("instruction", "to"):
+        if (getattr(args, name) is None) == (name in wanted):
+            needs = "needs" if name in wanted else "does not take"
+            raise UsageError(f"--graph {args.graph} {needs} --{name} NAME")
+    others = {"--direction": args.direction, "--follow-calls": args.follow_calls, "--opcode": args.opcode}
+    given = [name for name, value in ({"--width": args.width} | others).items() if value]
+    if given and args.graph != "walk":
+        raise UsageError(f"{given[0]} needs --graph walk")
 
 
 # ---- the list
@@ -148,7 +188,14 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
         args.talk.note(
             f"showing the program of host {chosen.host}; {names} ran another with this id; choose one with --host NAME"
         )
-    if args.instruction is None and form in ("table", "csv", "arrow"):
+    if args.graph is not None:
+        table = _make_graph_table(chosen, args)
+        args.talk.progress.clear()
+        output.send_table(args, sink, table, f"hlo_{args.graph}", form, "rows")
+        if not table.num_rows:
+            args.talk.note("no row: neither instruction needs the other" if args.graph == "path" else "no row")
+        return
+    if args.instruction is None and form in ("table", "csv", "arrow", output.BRIEF):
         table = chosen.instructions(profile.table_set.session.log)
         table = table.select(_INSTRUCTIONS) if form == "table" else table
         output.send_table(args, sink, table, "hlo_instructions", form, "instructions")
@@ -158,6 +205,24 @@ def _write_program(profile: Profile, args: argparse.Namespace, sink: output.Sink
         _send_text(join_pieces(chosen.text(form, args.metadata)), sink)
         return
     _write_around(chosen, args, sink, form)
+
+
+def _make_graph_table(chosen: Chosen, args: argparse.Namespace) -> pa.Table:
+    from fastprof.hlo.program_graph import ProgramGraph
+
+    graph = ProgramGraph(chosen.module)
+    if args.graph == "walk":
+        return graph.walk(
+            args.instruction,
+            direction=args.direction or "both",
+            width=args.width or WIDTH,
+            follow_calls=args.follow_calls,
+            opcodes=args.opcode or (),
+        )
+    if args.graph == "path":
+        return graph.find_path(args.instruction, args.to)
+    tables = {"calls": graph.list_calls, "blockers": graph.list_blockers, "opcodes": graph.count_opcodes}
+    return tables[args.graph]()
 
 
 def _send_text(pieces: Iterator[str], sink: output.Sink) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastprof.cli import arguments, output
@@ -42,7 +43,9 @@ def run(args: argparse.Namespace) -> None:
         profile = profile.by_job
         content = {name: session_summary.gather_summary(run, args.talk.progress) for name, run in profile.runs.items()}
         args.talk.progress.clear()
-        if form in ("table", "json"):
+        if form == output.BRIEF:
+            sink.send(_write_brief(content, args))
+        elif form in ("table", "json"):
             sink.send(_write_documents(content, profile, form, sink.look, limit))
         else:
             from fastprof.tables.tables_of_runs import TablesOfRuns
@@ -54,6 +57,20 @@ def run(args: argparse.Namespace) -> None:
     if arguments.get_filters(args) and not any(gathered.summary["events"] for gathered in content.values()):
         arguments.explain_empty(session, args)
     output.note_written(args)
+
+
+def _write_brief(content: dict[str, SessionSummary], args: argparse.Namespace) -> Iterator[bytes]:
+    """Return the planes and the figures of each run as one brief document."""
+    from fastprof.render import brief
+
+    question = output.make_question(args)
+
+    def summarise_run(gathered: SessionSummary, _most: int = brief.MOST_BYTES) -> brief.Document:
+        planes = gathered.planes.drop_columns(["plane_id"])
+        return brief.summarise_table("planes", planes, question, planes.num_rows, gathered.summary)
+
+    runs = {name: partial(summarise_run, gathered) for name, gathered in content.items()}
+    return brief.write_document(brief.summarise_several(runs, "runs") if len(runs) > 1 else next(iter(runs.values()))())
 
 
 def _write_documents(

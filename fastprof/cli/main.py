@@ -45,6 +45,8 @@ _MODULES = (
     "capture",
     "snapshot",
     "monitor",
+    "mcp",
+    "skill",
 )
 """Verbs with a module of their own. These modules import nothing heavy before their flags are needed."""
 _FLAGS = "Flags that most verbs share. A verb accepts those that apply to it; 'fastprof VERB --help' has the others."
@@ -93,7 +95,7 @@ def make_parser(verb: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
-    parser.set_defaults(verb_module=module)
+    parser.set_defaults(verb_module=module, verb=verb)
     return parser
 
 
@@ -146,8 +148,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (errors.FastprofError, OSError) as error:
         talk.traceback(error)
         talk.error(str(error))
-        for advice in _list_advice(error, talk):
-            talk.note(advice)
+        advice = list(_list_advice(error, talk))
+        for sentence in advice:
+            talk.note(sentence)
+        if talk.verb is not None and not isinstance(error, errors.OutputError):
+            output.send_brief_error(str(error), advice, talk.verb)
         code = next(status for kind, status in _STATUS if isinstance(error, kind))
     except ImportError as error:
         talk.traceback(error)
@@ -168,6 +173,12 @@ def _perform(argv: Sequence[str] | None, talk: Messages) -> int:
         args = parse_arguments(["summary", *words] if words and _is_session(words[0]) else words)
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else USAGE
+    if getattr(args, "brief", False):
+        talk.verb = args.verb
+        if args.format not in (None, "json", "table"):
+            talk.error(f"--brief is JSON and cannot be combined with --format {args.format}")
+            return USAGE
+        args.format = output.BRIEF
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
     talk.session = args.session if args.on_error == "raise" else ()
     talk.log_directory = args.session[0] if args.run is None and len(args.session) == 1 else None

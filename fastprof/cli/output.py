@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
-from fastprof.cli import arguments, process
+from fastprof.cli import arguments, process, verb_list
 from fastprof.errors import OutputError, UsageError
 from fastprof.export.new_files import Write, open_new_file, wrap_output_errors
 from fastprof.render import report_graphics
@@ -23,6 +23,9 @@ from fastprof.wording.screen import escape_lines, escape_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from fastprof.profile.profile import Profile
+    from fastprof.render.brief import Question
 
 _SUFFIXES = {
     ".json": "json",
@@ -37,6 +40,8 @@ _TEXT = ("", ".txt", ".text", ".log", ".md", ".out")
 _STACKED = {"speedscope": (report_graphics.SPEEDSCOPE_SUFFIX,), "pprof": report_graphics.PPROF_SUFFIXES}
 """Suffixes of files of stacks."""
 _STDOUT = "standard output"
+BRIEF = "brief"
+"""Format of --brief."""
 
 
 class Sink:
@@ -137,6 +142,11 @@ def send_table(
 ) -> None:
     """Write the first rows of a table, as many as --limit allows, and note what is hidden. ``rows``: what they are
     called; ``by_worth``: hide the last columns first; ``wraps``: a text column to break instead of cut."""
+    if form == BRIEF:
+        from fastprof.render import brief
+
+        sink.send(brief.write_document(brief.summarise_table(name, table, make_question(args), table.num_rows)))
+        return
     limit = arguments.get_row_limit(args.limit, form)
     shown = table.slice(0, limit)
     hidden: list[str] = []
@@ -145,6 +155,34 @@ def send_table(
     note_hidden(args, hidden)
     if shown.num_rows < table.num_rows:
         args.talk.note(f"showing {shown.num_rows:,} of {table.num_rows:,} {rows}; --limit all shows the others")
+
+
+def make_question(args: argparse.Namespace) -> Question:
+    """Return what a brief document says of the question: verb, session, and what was chosen or lost while reading."""
+    import shlex
+
+    from fastprof.render.brief import Question
+
+    verb = verb_list.get_full_name(args.verb)
+    paths = [str(path) for path in getattr(args, "session", ())]
+    runs = args.run if isinstance(args.run, list) else ()
+    words = " ".join(map(shlex.quote, [*paths, *(word for run in runs for word in ("--run", run))]))
+    profile: Profile | None = getattr(args, "opened", None)
+    if profile is None:
+        return Question(verb, words, paths)
+    remarks = [remark for remarks in arguments.list_remarks(profile).values() for remark in remarks]
+    hosts = sum(len(run.hosts) for run in profile.runs.values())
+    return Question(verb, words, paths, profile.run, hosts, len(profile.sources), [row["example"] for row in remarks])
+
+
+def send_brief_error(message: str, advice: Sequence[str], verb: str) -> None:
+    """Write an error as a brief document to standard output."""
+    from fastprof.render import brief
+
+    document = brief.summarise_error(message, advice, verb_list.get_full_name(verb))
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.buffer.writelines(brief.write_document(document))
+        sys.stdout.flush()
 
 
 def join_runs(documents: Mapping[str, Iterable[bytes]], form: str, look: Look) -> Iterator[bytes]:
@@ -299,6 +337,7 @@ class Messages:
         self.verbose = False
         self.session: Sequence[str] = ()  # its paths, if a fault in one is an error: advice depends on them
         self.log_directory: str | None = None  # where a run may have been chosen: advice names another
+        self.verb: str | None = None  # that was asked for a brief answer: errors are documents, too
         self.progress = ProgressLine(None)
         self._stream: TextIO | None = None
 

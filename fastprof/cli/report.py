@@ -93,7 +93,9 @@ def run(args: argparse.Namespace) -> None:
     else:
         with output.open_sink(args, form) as sink:
             reports = analysis.make_reports(profile, wanted, args, form)
-            if chosen is None:
+            if form == output.BRIEF:
+                analysis.send_brief(sink, reports, args, chosen and chosen[1])
+            elif chosen is None:
                 sink.send(analysis.write_reports(profile, reports, form, sink.look, args.limit, several=True))
             else:
                 analysis.send_table(sink, analysis.merge_runs(profile, reports, args)[chosen[0]], chosen[1], form, args)

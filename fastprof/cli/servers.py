@@ -229,6 +229,7 @@ def add_destination(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     )
     hosts.add_argument("--recorded-hosts", action="store_true", help="use the host names recorded in the captures")
     group.add_argument("--format", choices=FORMATS, default="table", help="format of the server table")
+    arguments.add_brief(group)
     group.add_argument("--wide", action="store_true", help="show full names and all columns of the table")
     parser.set_defaults(output=None, limit=arguments.ALL, interrupted=False, content="")
     return group

@@ -10,6 +10,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fastprof.cli import analysis, arguments, output
@@ -17,9 +18,11 @@ from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import AnalysisReport
+    from fastprof.render.brief import Question
     from fastprof.render.table_forms import Look
 
-_REPORTS: Final = ("overview", "diagnosis")
+FIRST_REPORTS: Final = ("overview", "diagnosis")
+MOST_BRIEF: Final = 4096
 _SHOWN: Final = 3
 """Findings that are shown, unless --limit says otherwise."""
 _CAPTURED: Final = ("framework", "device_type", "device_count", "host_count", "window_ps", "step_count")
@@ -72,20 +75,23 @@ def run(args: argparse.Namespace) -> None:
     profile = session.by_job
     most = _SHOWN if args.limit is None else arguments.get_row_limit(args.limit, form)
     with output.open_sink(args, form) as sink:
-        reports = analysis.make_reports(profile, _REPORTS, args, form)
+        reports = analysis.make_reports(profile, FIRST_REPORTS, args, form)
         if form in ("csv", "arrow"):
             table = analysis.merge_runs(profile, reports, args)["diagnosis"].tables["findings"]
             output.send_table(args, sink, table.slice(0, most), "findings", form, "findings")
         else:
-            write = _write_json if form == "json" else _write_text
-            documents = {}
-            for name, of_run in reports.items():
+            sources = {}
+            for name in reports:
                 named = [name] if profile.has_runs and len(args.session) == 1 else args.run or []
                 words = [*map(shlex.quote, args.session), *(f"--run {shlex.quote(run)}" for run in named)]
-                source = _Source(args.session, name, " ".join(words))
-                documents[name] = write(source, of_run, sink.look, most)
-            several = output.join_runs(documents, form, sink.look)
-            sink.send(several if profile.has_runs else next(iter(documents.values())))
+                sources[name] = _Source(args.session, name, " ".join(words))
+            if form == output.BRIEF:
+                sink.send(_write_brief(sources, reports, output.make_question(args)))
+            else:
+                write = _write_json if form == "json" else _write_text
+                documents = {name: write(source, reports[name], sink.look, most) for name, source in sources.items()}
+                several = output.join_runs(documents, form, sink.look)
+                sink.send(several if profile.has_runs else next(iter(documents.values())))
     arguments.note_log(session, args)
     output.note_written(args)
 
@@ -123,7 +129,7 @@ def _write_json(
 ) -> Iterator[bytes]:
     import json
 
-    overview, diagnosis = (reports[name] for name in _REPORTS)
+    overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
     findings = _list_findings(diagnosis, most)
     examined = diagnosis.tables["examined"].select(["cause", "cost_ps"]).to_pylist()
     named = set(diagnosis.tables["findings"]["cause"].to_pylist())
@@ -145,6 +151,30 @@ def _write_json(
     yield json.dumps(document, allow_nan=False).encode("ascii") + b"\n"
 
 
+def _write_brief(
+    sources: Mapping[str, _Source], reports: Mapping[str, Mapping[str, AnalysisReport]], question: Question
+) -> Iterator[bytes]:
+    """Return the first figures and the findings of each run as one brief document."""
+    from fastprof.render import brief
+
+    runs = {
+        name: partial(summarise_run, reports[name], question._replace(words=source.words, paths=source.paths))
+        for name, source in sources.items()
+    }
+    return brief.write_document(brief.summarise_several(runs, "runs") if len(runs) > 1 else next(iter(runs.values()))())
+
+
+def summarise_run(reports: Mapping[str, AnalysisReport], question: Question, room: int = MOST_BRIEF) -> dict[str, Any]:
+    """Return the first figures, the findings and the next commands as a document of at most ``room`` bytes."""
+    from fastprof.render import brief
+
+    overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
+    figures = {name: overview.scalars[name] for name in (*_CAPTURED, *_FIGURES)}
+    source = _Source(question.paths, question.run or "", question.words)
+    commands = [command.join(source.words) for command in list_next(_list_findings(diagnosis, _SHOWN), source, reports)]
+    return brief.summarise_report(diagnosis, question, room, chosen=figures, more=commands)
+
+
 def _list_findings(diagnosis: AnalysisReport, most: int | None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = diagnosis.tables["findings"].select(_OF_FINDING).slice(0, most).to_pylist()
     return rows
@@ -164,7 +194,7 @@ def _list_lines(source: _Source, reports: Mapping[str, AnalysisReport], look: Lo
     from fastprof.analyses.diagnosis import summarize_examined
     from fastprof.render import as_text
 
-    overview, diagnosis = (reports[name] for name in _REPORTS)
+    overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
     yield from as_text.wrap_paragraph(_describe_capture(overview, source), look, "")
     yield ""
     incomplete = diagnosis.scalars["incomplete"].value

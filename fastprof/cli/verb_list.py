@@ -51,6 +51,8 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "check": "a run against limits or earlier runs, with exit codes for pipelines",
         "trends": "the runs of log directories as a table, figures over runs, and where they changed",
         "report": "all reports at once, also as one HTML file",
+        "mcp": "serve sessions to assistants (Model Context Protocol)",
+        "skill": "teach an assistant the verbs: 'skill install'",
         "export": "tables as Parquet, Arrow or CSV; 'export trace', 'export xspace'",
     },
     "Other tools' forms": {

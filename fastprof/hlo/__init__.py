@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
-    "capture_tables", "cost", "module", "opcodes", "program_changes", "program_memory",
+    "capture_tables", "cost", "module", "opcodes", "program_changes", "program_graph", "program_memory",
     "program_memory_tables", "program_remarks", "program_tables", "programs", "shapes", "text", "work",
 ]  # fmt: skip
 

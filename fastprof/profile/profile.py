@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from fastprof.decode.xspace_capture import Capture
     from fastprof.export.by_workers import RunOfWorkers
+    from fastprof.hlo.program_graph import ProgramGraph
     from fastprof.tables.tables_of_runs import TablesOfRuns
     from fastprof.tfprof.tfprof_answer import TfprofAnswer
     from fastprof.tfprof.tfprof_views import TfprofAdvice, TfprofView, ViewSets
@@ -174,10 +175,10 @@ class Profile(AnalysisMethods, SqlQueries):
         that ``event_table`` accepts."""
         return self._tables.stat_names()
 
-    def event_summary(self) -> pa.Table:
+    def event_summary(self, percentiles: Sequence[int] = ()) -> pa.Table:
         """Return events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by
-        name."""
-        return make_event_summary(self._tables)
+        name. ``percentiles``: of the durations, such as (50, 99) for the columns p50_ps and p99_ps."""
+        return make_event_summary(self._tables, percentiles)
 
     def remarks(self) -> pa.Table:
         """Return the rows of ``import_log`` so far. Reads nothing further to complete them."""
@@ -312,6 +313,14 @@ class Profile(AnalysisMethods, SqlQueries):
         from fastprof.tables.program_choice import choose_program
 
         return "".join(choose_program(self._tables, module).text(form, metadata))
+
+    def program_graph(self, module: str | int) -> ProgramGraph:
+        """Return a compiled program as a graph: what needs what, shortest chains, calls, fusion blockers. ``module``:
+        as in ``hlo_text``; docs/hlo.md has the tables."""
+        from fastprof.hlo.program_graph import ProgramGraph
+        from fastprof.tables.program_choice import choose_program
+
+        return ProgramGraph(choose_program(self._tables, module).module)
 
     # ---- narrower profiles
 

@@ -141,8 +141,14 @@ class Report:
         frame: pd.DataFrame = self.to_arrow(table).to_pandas()
         return frame
 
-    def to_json(self) -> str:
-        """Return the entire report as JSON text; docs/cli.md describes its shape."""
+    def to_json(self, *, brief: bool = False) -> str:
+        """Return the entire report as JSON text, or with ``brief`` its answer in at most 4,096 bytes; docs/cli.md
+        describes the shapes."""
+        if brief:
+            from fastprof.render.brief import Question, summarise_report, write_document
+
+            document = summarise_report(self._answer, Question(self.analysis.replace("_", "-"), run=self._run or None))
+            return b"".join(write_document(document)).decode("ascii")
         from fastprof.render import report_json
 
         return b"".join(report_json.chunks(self._answer)).decode("ascii")

@@ -52,9 +52,16 @@ class ReportOfRuns(Report):
     def scalars(self) -> Mapping[str, contract.Scalar]:
         self._of_one_run("scalars")
 
-    def to_json(self) -> str:
-        """Return the reports by name of their run as JSON text: ``{"runs": {NAME: …}}``."""
+    def to_json(self, *, brief: bool = False) -> str:
+        """Return the reports by name of their run as JSON text: ``{"runs": {NAME: …}}``. ``brief``: in at most 4,096
+        bytes."""
         from fastprof.render import as_json, report_json
+        from fastprof.render.brief import Question, summarise_report, summarise_several, write_document
+
+        if brief:
+            question = Question(self.analysis.replace("_", "-"))
+            of_runs = {run: partial(summarise_report, report.answer, question) for run, report in self.runs.items()}
+            return b"".join(write_document(summarise_several(of_runs, "runs"))).decode("ascii")
 
         documents = {run: report_json.chunks(report.answer) for run, report in self.runs.items()}
         return b"".join(as_json.write_by_run(documents)).decode("ascii")
@@ -186,8 +193,8 @@ class ProfileOfRuns(Profile):
     def stat_names(self) -> list[str]:
         return self._of_runs.stat_names()
 
-    def event_summary(self) -> pa.Table:
-        return self._of_runs.event_summary()
+    def event_summary(self, percentiles: Sequence[int] = ()) -> pa.Table:
+        return self._of_runs.event_summary(percentiles)
 
     def remarks(self) -> pa.Table:
         return stack_tables({name: run.remarks() for name, run in self._runs.items()})

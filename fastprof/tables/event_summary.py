@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,8 @@ from fastprof._native import records
 from fastprof._native.kernels import group_sums
 from fastprof.decode.decoder import Request
 from fastprof.decode.nesting import get_int64s
-from fastprof.errors import CaptureError
-from fastprof.schema.columns import Records
+from fastprof.errors import CaptureError, UsageError
+from fastprof.schema.columns import Records, find_group_bounds, sort_rows
 from fastprof.schema.tables import Count, Kind, Picoseconds, TableSchema
 from fastprof.tables.table_set import TableSet
 
@@ -37,8 +39,11 @@ SUMMARY = TableSchema("event_summary", "the events of one name", (
 ), derived=True)  # fmt: skip
 
 
-def make_event_summary(tables: TableSet) -> pa.Table:
-    """Largest self time first, then by name. Sums are exact; CaptureError if one exceeds 64 bits."""
+def make_event_summary(tables: TableSet, percentiles: Sequence[int] = ()) -> pa.Table:
+    """Largest self time first, then by name. Sums are exact; CaptureError if one exceeds 64 bits. ``percentiles``: of
+    the durations, from 1 to 100; each is a recorded duration (nearest rank), in a column such as p99_ps."""
+    if not all(isinstance(percentile, int) and 1 <= percentile <= 100 for percentile in percentiles):
+        raise UsageError(f"percentiles are integers from 1 to 100, not {', '.join(map(str, percentiles))}")
     import pyarrow.compute as pc  # it takes longer to import than most questions take to answer
 
     decoded = tables.decode(Request(("name", "duration_ps", "num_occurrences")))
@@ -63,7 +68,33 @@ def make_event_summary(tables: TableSet) -> pa.Table:
     columns = {"all": total, "single": single_total, "count": counts, "self": self_time}
     sums: dict[str, Any] = {name: values[rows] for name, values in columns.items()}
     sums["name"] = every_name.take(pa.array(rows))
-    return tables.table(SUMMARY, {column.name: column.array(sums) for column in SUMMARY.columns})
+    schema = SUMMARY
+    if percentiles:
+        ranked = groups if single is None else np.where(single, groups, size).astype(np.int32)
+        ranks = _find_percentiles(ranked, duration, size, percentiles)
+        sums |= {f"p{percentile}": values[rows] for percentile, values in ranks.items()}
+        text = "duration that {} % of the events do not exceed; null: all are aggregated"
+        more = [
+            Picoseconds(f"p{percentile}_ps", text.format(percentile), itemgetter(f"p{percentile}"), _lacks_single)
+            for percentile in ranks
+        ]
+        schema = TableSchema(SUMMARY.name, SUMMARY.row, (*SUMMARY.columns, *more), derived=True)
+    return tables.table(schema, {column.name: column.array(sums) for column in schema.columns})
+
+
+def _find_percentiles(
+    groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int, percentiles: Sequence[int]
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Return percentiles of the values of each group below ``size``; 0 for a group without values."""
+    order = sort_rows(groups, values)
+    bounds = find_group_bounds(groups[order], size)
+    counts = np.diff(bounds)
+    ranks = {}
+    for percentile in dict.fromkeys(percentiles):
+        rank = np.maximum(-(-counts * percentile // 100) - 1, 0)
+        places = np.minimum(bounds[:-1] + rank, max(len(order) - 1, 0))
+        ranks[percentile] = np.where(counts > 0, values[order[places]], 0) if len(order) else np.zeros(size, np.int64)
+    return ranks
 
 
 def _sum_groups(groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int, what: str) -> Records:

@@ -259,8 +259,8 @@ class TablesOfRuns(Mapping[str, pa.Table]):
             raise UsageError(f"a column is requested twice: {RUN.name}")
         return first.event_request(own, stats, others)
 
-    def event_summary(self) -> pa.Table:
-        return stack_tables({run: make_event_summary(tables) for run, tables in self.runs.items()})
+    def event_summary(self, percentiles: Sequence[int] = ()) -> pa.Table:
+        return stack_tables({run: make_event_summary(tables, percentiles) for run, tables in self.runs.items()})
 
     def stat_names(self) -> list[str]:
         return sorted({name for tables in self.runs.values() for name in tables.stat_names()})

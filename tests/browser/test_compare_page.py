@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -105,6 +106,56 @@ def test_a_run_alone_has_nothing_to_be_compared_with(
     assert page.get_by_label("Compare with").count() == 0
     assert page.locator(".nav a", has_text="Trends").count() == 1
     assert page.locator(".nav a", has_text="Compare").count() == 0
+
+
+def windows_of(page: Any) -> dict[str, tuple[int, int]]:
+    """Return the windows of both timelines in the address, in picoseconds of their runs, once they no longer change."""
+    page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
+    address = page.evaluate("() => location.hash")
+    while (now := page.wait_for_timeout(400) or page.evaluate("() => location.hash")) != address:
+        address = now
+    params = parse_qs(urlsplit(address.removeprefix("#")).query)
+    return {side: tuple(map(int, params[f"{side}-t"][0].split("~"))) for side in ("new", "base")}
+
+
+def test_both_timelines_show_the_same_step_at_the_same_place(
+    page: Any, server: Callable[..., str], logs: Path, find_faults: Callable[[], list[str]]
+) -> None:
+    open_page(page, server(logs), f"compare?run={NEW}&base={BASE}")
+    page.get_by_role("link", name="Timelines").click()
+    page.wait_for_selector(".two-half .tl-steps-of:not([hidden])")
+    assert page.locator(".two-half > h2").all_inner_texts() == [f"New: {NEW}", f"Base: {BASE}"]
+    first = windows_of(page)
+    assert page.get_by_label("Aligned at step").input_value() == "6"
+    assert page.locator(".two-change").inner_text() == "base 9.952 ms, new 11.74 ms (+18 %)"
+    page.get_by_label("Next step").click()
+    page.wait_for_function("() => location.hash.includes('align=7')")
+    second = windows_of(page)
+    moved = [round((second[side][0] - first[side][0]) / 1e6) for side in ("new", "base")]
+    assert moved == [round(step) for step in (steps_apart(logs, NEW), steps_apart(logs, BASE))]
+    half = page.locator(".two-half").nth(1)
+    half.hover()
+    page.keyboard.press("w")
+    page.wait_for_function("address => location.hash !== address", arg=page.evaluate("() => location.hash"))
+    zoomed = windows_of(page)
+    spans = [end - start for start, end in zoomed.values()]
+    assert spans[0] == pytest.approx(spans[1], abs=2) and spans[0] < second["new"][1] - second["new"][0]
+    aligned = second["new"][0] - second["base"][0]
+    assert zoomed["new"][0] - zoomed["base"][0] == pytest.approx(aligned, abs=2)
+    page.reload()
+    page.wait_for_selector(".two-half .tl-steps-of:not([hidden])")
+    assert windows_of(page) == zoomed and page.get_by_label("Aligned at step").input_value() == "7"
+    assert find_faults() == []
+    page.get_by_role("link", name="Figures").click()
+    settle(page)
+    assert "slower" in page.inner_text(".headline")
+
+
+def steps_apart(logs: Path, run: str) -> float:
+    """Return the time from the start of step 6 to the start of step 7 of a run, in microseconds."""
+    steps = fastprof.load(logs, run=run).report("steps").tables["steps"].to_pylist()
+    starts = {row["step"]: row["start_ps"] for row in steps}
+    return float((starts[7] - starts[6]) / 1e6)
 
 
 def test_markup_is_text_and_no_fault_of_accessibility_is_serious(

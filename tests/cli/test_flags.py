@@ -83,8 +83,8 @@ def test_a_value_that_makes_no_sense_is_a_usage_error(
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (["--stats", "flops"], "--stats and --columns need --list"),
-        (["--columns", "name"], "--stats and --columns need --list"),
+        (["--stats", "flops"], "--stats, --columns, --min-duration and --max-duration need --list"),
+        (["--columns", "name"], "--stats, --columns, --min-duration and --max-duration need --list"),
         (["--list", "--columns", "name,nome"], "events have no column 'nome'; there are: event_id, host"),
         (
             ["-o", "o.xlsx"],

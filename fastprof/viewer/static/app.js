@@ -286,6 +286,11 @@ class App {
       navigate: (page, params = {}) => this.open(this.href(page, params)),
       href: (page, params = {}) => this.href(page, params),
       lists: (page) => session.empty[page] !== null,
+      open: async (run) => {
+        const source = this.sourceOf(run);
+        await source.open();
+        return source;
+      },
     };
   }
 

@@ -101,8 +101,9 @@ export class Shell {
   /** Shows which page this is, and its links for run and host. `run`: the one that is open, if any is yet. */
   show(route, run) {
     clear(this.actions);
-    this.root.className = route.page === "timeline" ? "page fills" : "page";
-    this.main.classList.toggle("main-fills", route.page === "timeline");
+    const fills = route.page === "timeline" || (route.page === "compare" && route.params.get("view") === "timelines");
+    this.root.className = fills ? "page fills" : "page";
+    this.main.classList.toggle("main-fills", fills);
     this.root.scrollTop = 0;
     this.main.scrollTop = 0;
     this.entered(route, run);

@@ -31,7 +31,13 @@ export async function show(root, context) {
     sentence(root, "A comparison needs two runs: choose the other one in the list “Compare with”.");
     return;
   }
+  if (context.params.get("view") === "timelines") {
+    const { show: showTimelines } = await import("./two_timelines.js");
+    return showTimelines(root, context, base);
+  }
   context.actions.append(
+    h("a.button", { href: addressOf("compare", run, { base, view: "timelines" }),
+      title: "Both timelines, aligned by step" }, "Timelines"),
     h("a.button", { href: addressOf("compare", base, { base: run }), title: "Compare the other way round" },
       "Swap runs"),
   );

@@ -24,10 +24,10 @@ import { read, written } from "./view_address.js";
 const NARROWEST_NAMES = 90;
 const ADDRESS_PAUSE_MS = 250;
 
-/** Shows the timeline in an element of definite height. Returns {leave(), params(params)}. */
+/** Shows the timeline in an element of definite height. Returns {timeline, leave(), params(params)}. */
 export function show(root, context) {
   const page = new TimelinePage(root, context);
-  return { leave: () => page.leave(), params: () => page.readdress() };
+  return { timeline: page.timeline, leave: () => page.leave(), params: () => page.readdress() };
 }
 
 class TimelinePage {
@@ -105,7 +105,7 @@ class TimelinePage {
   makeSizable() {
     onDrag(this.divider, () => this.box.getBoundingClientRect(), ({ clientX }, box) => {
       const width = Math.min(Math.max(clientX - box.x, NARROWEST_NAMES), 0.6 * box.width);
-      this.box.style.setProperty("--tl-names", `${Math.round(width)}px`);
+      this.root.closest(".page-root").style.setProperty("--tl-names", `${Math.round(width)}px`);
       this.measure();
     });
   }
@@ -331,7 +331,7 @@ class TimelinePage {
   }
 
   takesKeys(event) {
-    if (!this.timeline.model || this.help.root.open) return false;
+    if (!this.timeline.model || this.help.root.open || this.context.takes_keys?.() === false) return false;
     return !event.target.closest?.("input, textarea, select, [contenteditable], [role=grid]");
   }
 

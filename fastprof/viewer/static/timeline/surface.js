@@ -6,7 +6,7 @@ import { h } from "../dom.js";
 export class Surface {
   /** An opaque one lets nothing through: it is cheaper to draw, and must be filled. */
   constructor(attributes = {}, opaque = false) {
-    this.canvas = h("canvas", attributes);
+    this.canvas = h("canvas", { ...attributes, width: 1, height: 1 }); // else 300 by 150: no room left for others
     this.context = this.canvas.getContext("2d", { alpha: !opaque });
     this.width = 0;
     this.height = 0;

@@ -116,7 +116,7 @@ export class Timeline {
   }
 
   frame(now) {
-    if (!this.model || !this.colours || this.closed) return;
+    if (!this.model || !this.colours || this.closed || !this.over.width) return; // without a size until there is room
     let more = this.view.advance(now);
     for (const step of this.frames) more = step(now) || more;
     this.wishes.clear();

@@ -1,0 +1,1 @@
+"""Assistants: tools for programs that ask by a protocol, and a skill that explains the verbs."""

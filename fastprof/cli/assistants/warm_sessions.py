@@ -1,0 +1,83 @@
+"""Sessions that stay open between questions, confined to folders."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fastprof.errors import NotFoundError, UsageError
+from fastprof.inputs.open_files import Watched, find_file
+from fastprof.inputs.paths import show_path
+
+if TYPE_CHECKING:
+    from fastprof.inputs.resolve import Run
+    from fastprof.profile.profile import Profile
+
+_MOST_OPEN: Final = 4
+Files = tuple[Watched | None, ...]
+
+
+class WarmSessions:
+    """Opens sessions in ``folders``, and keeps the ones used last open until their files change. Threads may share it.
+    ``reading``: as of ``load``."""
+
+    def __init__(self, folders: Sequence[str], reading: dict[str, Any]) -> None:
+        self.folders = [os.path.realpath(folder) for folder in folders]
+        missing = next(
+            (given for given, real in zip(folders, self.folders, strict=True) if not Path(real).exists()), None
+        )
+        if missing is not None:
+            raise NotFoundError("no such file or directory", path=show_path(missing))
+        self._reading = reading
+        self._open: OrderedDict[tuple[str, str | None], tuple[Files, Profile]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, session: str, run: str | None = None) -> Profile:
+        """Return the session, opened again if its files are not what they were. UsageError: it is outside of the
+        folders. Other errors are those of ``load``."""
+        from fastprof import load
+        from fastprof.inputs.resolve import resolve
+
+        path = self.confine(session)
+        key = path, run
+        with self._lock:  # two questions for one session open it once
+            sources = [file.source for file in resolve(path, run).files]
+            files = tuple(find_file(source) if isinstance(source, str) else None for source in sources)
+            known = self._open.pop(key, None)
+            if known is None or known[0] != files:
+                profile = load(path, run=run, **self._reading)
+                for source in profile.sources:
+                    self.confine(source)  # a link in a folder may lead out of it
+                known = files, profile
+            self._open[key] = known
+            while len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)
+            return known[1]
+
+    def confine(self, path: str) -> str:
+        """Return the real path of a session. UsageError: it is outside of the folders."""
+        if not path or "\0" in path:
+            raise UsageError("the path of the session is empty or has a null character")
+        within = [Path(folder) if Path(folder).is_dir() else Path(folder).parent for folder in self.folders]
+        candidates = [os.path.realpath(place / path) for place in within]  # an absolute path stays itself
+        allowed = [path for path in candidates if any(Path(path).is_relative_to(folder) for folder in self.folders)]
+        if not allowed:
+            places = ", ".join(show_path(folder) for folder in self.folders)
+            raise UsageError(f"{show_path(path)} is outside of the folders of this server: {places}")
+        return next((path for path in allowed if Path(path).exists()), allowed[0])
+
+    def list_runs(self) -> list[tuple[str, Run | None]]:
+        """Return all runs of each folder, newest first; a folder without runs is a session itself."""
+        from fastprof import runs
+
+        listed: list[tuple[str, Run | None]] = []
+        for folder in self.folders:
+            try:
+                listed += [(folder, run) for run in runs(folder)]
+            except (NotFoundError, UsageError):
+                listed.append((folder, None))
+        return listed

@@ -1,0 +1,316 @@
+"""Reports and tables as short JSON documents, for programs that pay by the byte: at most 4,096 bytes.
+
+    {"status": "ok", "reason": null, "remedy": null, "verb": "steps",
+     "session": {"paths": ["logs"], "run": "2026_…", "hosts": 2, "files": 2, "remarks": ["read the run …"]},
+     "answer": "Steps take 5.937 ms on average; the longest takes 6.679 ms.",
+     "figures": {"step_time_mean_ps": 5937000000, …}, "unknown": {"why …": ["infeed_ps", …]}, "caveats": ["…"],
+     "tables": {"steps": {"total": 300, "rows": [{"key": "3f9a01c2", "step": 4, …}, …]}, "slow_steps": {"total": 1}},
+     "more": ["fastprof steps logs --format json --table steps --limit 100"]}
+
+``status`` is "ok", "cannot_answer" (with ``reason`` and ``remedy``) or "error". If the document is too long, rows are
+left out first, then tables, then further figures, reasons and caveats; the answer and its figures stay. ``total`` is
+the number of rows of the table, before any limit. Cells that are null are left out of rows. The ``key`` of a row
+depends on what the row is about, not on its amounts or its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from fastprof.analyses import runner
+from fastprof.render.report_text import format_value, list_sections
+from fastprof.render.rows import number_names
+from fastprof.wording.cells import is_text
+from fastprof.wording.json_values import format_json
+from fastprof.wording.patterns import compile_late
+
+if TYPE_CHECKING:
+    from fastprof.analyses.contract import AnalysisReport, Opening, Scalar
+
+MOST_BYTES: Final = 4096
+MOST_ROWS: Final = 10
+_ROWS: Final = ((MOST_ROWS, 3), (MOST_ROWS, 1), (MOST_ROWS, 0), (6, 0), (3, 0), (1, 0))
+"""Rows of the main table and of each other one, tried in this order."""
+_MOST_LETTERS: Final = 160
+"""Letters of a cell; a sentence has up to ``_MOST_SENTENCE``."""
+_MOST_SENTENCE: Final = 400
+_MOST_PATHS: Final = 3
+_MOST_CAVEATS: Final = 4
+_FIGURE: Final = compile_late(r"\{(\w+)\}")
+_SENTENCE_END: Final = compile_late(r"(?<=[.;]) ", re.ASCII)
+_SIGNIFICANT: Final = 7
+_IDENTIFIERS: Final = ("step", "depth", "ordinal")
+
+Document = dict[str, Any]
+
+
+class Question(NamedTuple):
+    """The question that a document answers. ``words``: the session in a command; ``paths``: as the user gave it;
+    ``remarks``: sentences on what was chosen or lost while reading."""
+
+    verb: str
+    words: str = ""
+    paths: Sequence[str] = ()
+    run: str | None = None
+    hosts: int | None = None
+    files: int | None = None
+    remarks: Sequence[str] = ()
+
+    def describe(self) -> Document:
+        return {
+            "paths": [shorten(path) for path in self.paths[:_MOST_PATHS]],
+            "run": self.run,
+            "hosts": self.hosts,
+            "files": self.files,
+            "remarks": [shorten(remark, _MOST_SENTENCE) for remark in self.remarks[:_MOST_PATHS]],
+        }
+
+    def ask_for_rows(self, table: str) -> str:
+        return f"fastprof {self.verb} {self.words} --format json --table {table} --limit 100".replace("  ", " ")
+
+
+def shorten(text: str, letters: int = _MOST_LETTERS) -> str:
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+# ---- reports
+
+
+def summarise_report(
+    report: AnalysisReport,
+    question: Question,
+    most: int = MOST_BYTES,
+    *,
+    tables: Mapping[str, pa.Table] | None = None,
+    chosen: Mapping[str, Scalar] | None = None,
+    more: Sequence[str] = (),
+    first_row: int = 0,
+) -> Document:
+    """Return the document of a report, in at most ``most`` bytes. ``tables``, ``chosen``: tables and figures to show in
+    place of those of the report; ``more``: commands in place of those that show its tables; ``first_row``: the first
+    row that is shown of each table."""
+    opening = get_opening(report)
+    scalars = report.scalars if chosen is None else chosen
+    first = [name for name in opening.figures if name in scalars] if chosen is None else list(chosen)
+    sentence = write_headline(report, opening) or next((notice.text for notice in report.notices), "")
+    reason = explain_silence(report)
+    parts = _SENTENCE_END.split(reason or "", 1)
+    recommended = [notice.text for notice in report.notices if notice.severity == "recommendation"]
+    remedy = (parts[1] if len(parts) > 1 else next(iter(recommended), None)) if reason else None
+    document = {
+        "status": "cannot_answer" if reason else "ok",
+        "reason": reason and shorten(parts[0], _MOST_SENTENCE),
+        "remedy": remedy and shorten(remedy, _MOST_SENTENCE),
+        "verb": question.verb,
+        "session": question.describe(),
+        "answer": None if reason else shorten(sentence, _MOST_SENTENCE),
+    }
+    known = {name: figure.value for name, figure in scalars.items() if figure.value is not None}
+    figures = {name: known[name] for name in (*first, *known) if name in known}
+    every = report.tables if tables is None else tables
+    main = next(iter(every), "")
+    caveats = [notice.text for notice in report.notices if notice.text not in (sentence, reason)]
+
+    def build(rows: tuple[int, int], names: Sequence[str], all_figures: bool, reasons: int) -> Document:
+        shown = figures if all_figures else {name: value for name, value in figures.items() if name in first}
+        return document | {
+            "figures": {name: shorten(value) if isinstance(value, str) else value for name, value in shown.items()},
+            "unknown": _group_reasons(scalars, reasons),
+            "caveats": [shorten(text, _MOST_SENTENCE) for text in caveats[:reasons]],
+            "tables": {
+                name: cut_table(every[name], rows[name != main], _list_columns(report, name), first_row)
+                for name in names
+            },
+            "more": more or [question.ask_for_rows(name) for name in names if len(every[name])][:3],
+        }
+
+    return fit(build, list(every), most)
+
+
+def fit(
+    build: Callable[[tuple[int, int], Sequence[str], bool, int], Document], tables: Sequence[str], most: int
+) -> Document:
+    """Return the longest document of at most ``most`` bytes: with fewer rows, then fewer tables, then less beside the
+    answer."""
+    none = (0, 0)
+    attempts = [(rows, tables, True, _MOST_CAVEATS) for rows in (*_ROWS, none)]
+    attempts += [(none, tables[:count], True, _MOST_CAVEATS) for count in (8, 4, 1) if count < len(tables)]
+    attempts += [(none, tables[:count], False, caveats) for count, caveats in ((4, _MOST_CAVEATS), (2, 2), (0, 0))]
+    document: Document = {}
+    for attempt in attempts:
+        document = build(*attempt)
+        if len(format_json(document)) < most:
+            return document
+    return {name: value for name, value in document.items() if name != "figures"} | {"figures": {}}
+
+
+def get_opening(report: AnalysisReport) -> Opening:
+    from fastprof.analyses.contract import Opening
+
+    analysis = runner.get_analysis(report.analysis)
+    return getattr(analysis, "OPENING", Opening((), tuple(report.scalars)[:6]))
+
+
+def write_headline(report: AnalysisReport, opening: Opening) -> str:
+    """Return the first sentence whose figures are all known and whose first figure is not 0; without one, ""."""
+    for sentence in opening.headlines:
+        names = _FIGURE.findall(sentence)
+        values = [report.scalars[name].value for name in names]
+        if values[0] and None not in values:
+            for name, value in zip(names, values, strict=True):
+                written = value if isinstance(value, str) else format_value(report.scalars[name])
+                sentence = sentence.replace(f"{{{name}}}", written)
+            return sentence
+    return ""
+
+
+def explain_silence(report: AnalysisReport) -> str | None:
+    """Return why a report has no answer, or None if it has one."""
+    if report.failure is not None:
+        return str(report.failure)
+    if report.inapplicable is not None:
+        return report.inapplicable
+    if any(table.num_rows for table in report.tables.values()) or any(
+        figure.value for figure in report.scalars.values()
+    ):
+        return None
+    reasons = [figure.reason for figure in report.scalars.values() if figure.reason]
+    notices = [notice.text for notice in report.notices]
+    return next(iter((*notices, *reasons)), "the capture has no records for this question")
+
+
+def _group_reasons(scalars: Mapping[str, Scalar], most: int) -> dict[str, list[str]]:
+    """Return the unknown figures by reason, for the ``most`` commonest reasons."""
+    reasons: dict[str, list[str]] = {}
+    for name, figure in scalars.items():
+        if figure.value is None and figure.reason:
+            reasons.setdefault(shorten(figure.reason, _MOST_SENTENCE), []).append(name)
+    commonest = sorted(reasons, key=lambda reason: -len(reasons[reason]))[:most]
+    return {reason: reasons[reason][:MOST_ROWS] for reason in commonest}
+
+
+def _list_columns(report: AnalysisReport, table: str) -> list[str] | None:
+    """Return the columns that the text of the report shows, or None for all."""
+    for section in list_sections(report, runner.get_analysis(report.analysis)):
+        if section.table == table and section.columns:
+            names = [*section.columns, *([section.bar] if section.bar else [])]
+            return list(dict.fromkeys(name for name in names if name in report.tables[table].column_names))
+    return None
+
+
+# ---- tables
+
+
+def summarise_table(
+    name: str,
+    table: pa.Table,
+    question: Question,
+    total: int,
+    figures: Mapping[str, Any] | None = None,
+    first_row: int = 0,
+) -> Document:
+    """Return the document of a table beside reports. ``total``: the number of rows, of which ``table`` has the first
+    ones; ``first_row``: the first one that is shown."""
+    head = {"status": "ok", "reason": None, "remedy": None, "verb": question.verb, "session": question.describe()}
+
+    def build(rows: tuple[int, int], tables: Sequence[str], _all_figures: bool, _reasons: int) -> Document:
+        return head | {
+            "answer": f"{total:,} rows of {name}",
+            "figures": {name: _cut_cell(value) for name, value in (figures or {}).items() if value is not None},
+            "unknown": {},
+            "caveats": [],
+            "tables": {name: cut_table(table, rows[0], None, first_row) | {"total": total}} if tables else {},
+            "more": [f"fastprof {question.verb} {question.words} --format json --limit 100".replace("  ", " ")],
+        }
+
+    return fit(build, [name], MOST_BYTES)
+
+
+def cut_table(table: pa.Table, rows: int, columns: Sequence[str] | None, first: int = 0) -> Document:
+    """Return ``rows`` rows of a table from row ``first`` on, with their keys, without the cells that are null."""
+    head = table.slice(first, rows)
+    shown = head if columns is None else head.select(columns)
+    names = number_names(shown.schema)
+    cells = [[_cut_cell(value) for value in column.to_pylist()] for column in shown.columns]
+    keys = list_keys(table.slice(0, first + rows))[first:]
+    listed = [
+        {"key": key, **{name: cell for name, cell in zip(names, row, strict=True) if cell is not None}}
+        for key, row in zip(keys, zip(*cells, strict=True), strict=True)
+    ]
+    return {"total": table.num_rows, **({"rows": listed} if listed else {})}
+
+
+def _cut_cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_SIGNIFICANT}g}")
+    if isinstance(value, str):
+        return shorten(value)
+    if isinstance(value, bytes | list | dict):
+        return shorten(format_json(value) if not isinstance(value, bytes) else value.hex())
+    return value
+
+
+def list_keys(table: pa.Table) -> list[str]:
+    """Return a key for each row: a digest of its strings and identifiers, and the place among rows that share them."""
+    named = []
+    for field in table.schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        is_id = field.name.endswith("_id") or field.name in _IDENTIFIERS
+        if (pa.types.is_integer(kind) and is_id) or (is_text(kind) and not (field.metadata or {}).get(b"unit")):
+            named.append(field.name)
+    columns = [table[name].to_pylist() for name in named]
+    seen: Counter[str] = Counter()
+    keys = []
+    for row in zip(*columns, strict=True) if columns else [()] * table.num_rows:
+        digest = blake2b(repr(row).encode(), digest_size=4).hexdigest()
+        seen[digest] += 1
+        keys.append(digest if seen[digest] == 1 else f"{digest}.{seen[digest]}")
+    return keys
+
+
+# ---- several answers, and none
+
+
+def summarise_several(
+    documents: Mapping[str, Callable[[int], Document]], kind: str, most: int = MOST_BYTES
+) -> Document:
+    """Return one document of several, by name: each gets an equal share of ``most`` bytes, and those that have no room
+    are counted. ``kind``: "runs" or "reports"."""
+    room = most - 200
+    share = max(room // max(len(documents), 1), 350)
+    answered: dict[str, Document] = {}
+    silent: list[str] = []
+    for name, make in documents.items():
+        document = make(share)
+        if document["status"] == "cannot_answer" and kind == "reports":
+            silent.append(name)
+            continue
+        document = {key: value for key, value in document.items() if key not in ("session", "verb")} | {"more": []}
+        document = {key: value for key, value in document.items() if value not in (None, {}, [])}
+        if len(format_json(answered)) + len(format_json(document)) + len(name) > room - len(format_json(silent)):
+            break
+        answered[name] = document
+    left_out = len(documents) - len(answered) - len(silent)
+    return {"status": "ok", kind: answered, "cannot_answer": silent, f"{kind}_left_out": left_out}
+
+
+def summarise_error(message: str, advice: Sequence[str], verb: str | None) -> Document:
+    """Return the document of a command that failed."""
+    parts = _SENTENCE_END.split(message, 1)
+    remedy = "; ".join(advice) or (parts[1] if len(parts) > 1 else None)
+    return {
+        "status": "error",
+        "reason": shorten(parts[0] if remedy and not advice else message, 2 * _MOST_SENTENCE),
+        "remedy": remedy and shorten(remedy, _MOST_SENTENCE),
+        "verb": verb,
+    }
+
+
+def write_document(document: Document) -> Iterator[bytes]:
+    yield format_json(document).encode("ascii") + b"\n"

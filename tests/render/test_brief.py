@@ -1,0 +1,174 @@
+"""Brief answers: at most 4,096 bytes, with the answer and figures of the report, lasting keys, or a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from gate import few
+from trace_builder import event, line, plane, xspace
+
+import fastprof
+from fastprof.analyses import ANALYSES
+from fastprof.cli import main as command
+from fastprof.render import brief
+
+ROOT = Path(__file__).resolve().parents[2]
+SESSIONS = [f"demo/{name}" for name in ("xla", "pod", "serving", "tf-data", "kernel", "memory", "logdir")]
+LONG = [f"{'long_' * 60}{number}" for number in range(60)]
+
+
+def captured() -> list[Path]:
+    return few(sorted((ROOT / ".." / "shared" / "captures" / "xspace").glob("*.xplane.pb")), 4)
+
+
+def ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], int]:
+    """Return the exit code of a command, its document, and the bytes of the document."""
+    code = command.main([*words, "--brief", "-q"])
+    text = capsys.readouterr().out
+    return code, json.loads(text), len(text.encode())
+
+
+@pytest.mark.parametrize("session", [*SESSIONS, *map(str, captured())])
+def test_every_report_fits_and_says_what_the_report_says(session: str) -> None:
+    reports = fastprof.load(ROOT / session).reports()
+    assert set(reports) == set(ANALYSES)
+    for name, report in reports.items():
+        text = report.to_json(brief=True)
+        document = json.loads(text)
+        assert len(text) <= brief.MOST_BYTES, name
+        assert document == json.loads(report.to_json(brief=True))
+        assert (document["status"] == "ok") == (document["reason"] is None) == (document["answer"] is not None), name
+        for figure, value in document["figures"].items():
+            given = report.scalars[figure].value
+            assert value == (brief.shorten(given) if isinstance(given, str) else given), figure
+        for table, shown in document["tables"].items():
+            assert shown["total"] == report.tables[table].num_rows
+            assert len(shown.get("rows", ())) <= min(shown["total"], brief.MOST_ROWS)
+        for number, row in enumerate(next(iter(document["tables"].values()), {}).get("rows", ())):
+            check_row(row, next(iter(report.tables.values())).slice(number, 1).to_pylist()[0])
+
+
+def check_row(row: dict[str, Any], given: dict[str, Any]) -> None:
+    assert next(iter(row)) == "key"
+    for column, value in row.items():
+        if column != "key" and isinstance(value, int | bool):
+            assert value == given[column], column
+        elif column != "key" and isinstance(value, float):
+            assert value == pytest.approx(given[column], rel=1e-6), column
+
+
+def test_the_summary_has_the_figures_the_findings_and_the_next_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    code, document, size = ask(capsys, str(ROOT / "demo/xla"))
+    assert (code, document["status"], size <= brief.MOST_BYTES) == (0, "ok", True)
+    assert document["answer"] == "Ops are memory-bandwidth bound: up to 7.089 ms, 23.9 % of the run."
+    assert document["figures"]["device_type"] == "TPU v6 Lite" and document["figures"]["step_count"] == 5
+    findings = document["tables"]["findings"]
+    assert findings["total"] == 6 and findings["rows"][0]["title"] == "Ops are memory-bandwidth bound"
+    assert document["more"][0].startswith("fastprof roofline ")
+    assert document["session"] == {"paths": [str(ROOT / "demo/xla")], "run": "2026_11_22_00_00_00", "hosts": 1,
+        "files": 1, "remarks": []}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("info",), ("events",), ("events", "--list"), ("hlo",), ("trends",), ("report",), ("steps", "--table", "steps"),
+        ("hlo", "--module", "jit_train_step"), ("trends", "--figure", "step_time"),
+        ("check", "--fail-if", "step_time > 1s"), ("report", "--only", "gaps,steps"), ("tfprof", "op"),
+    ],
+)  # fmt: skip
+def test_every_verb_has_a_brief_answer(capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    words = (words[0], str(ROOT / "demo/xla"), *words[1:])
+    code, document, size = ask(capsys, *words)
+    assert size <= brief.MOST_BYTES and document["status"] in ("ok", "cannot_answer")
+    assert (code, document, size) == ask(capsys, *words)
+
+
+def test_the_rows_of_a_chosen_table_stand_beside_all_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("communication", str(ROOT / "demo/xla"), "--table", "stragglers?device=/device:TPU:1")
+    _, document, _ = ask(capsys, *words)
+    assert list(document["tables"]) == ["stragglers"] and document["tables"]["stragglers"]["total"] == 1
+    assert document["figures"]["device_count"] == 2
+
+
+def test_two_runs_are_compared_in_brief(capsys: pytest.CaptureFixture[str]) -> None:
+    base, new = (str(ROOT / "demo" / name) for name in ("xla", "pod"))
+    code, document, size = ask(capsys, "compare", base, new)
+    assert code == 0 and size <= brief.MOST_BYTES
+    assert document["figures"]["verdict"] == "not_comparable" and document["session"]["paths"] == [base, new]
+
+
+def test_several_runs_share_the_room(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data = next((ROOT / "demo/xla").rglob("*.xplane.pb")).read_bytes()
+    for number in range(30):
+        folder = tmp_path / "plugins" / "profile" / f"run{number:02}"
+        folder.mkdir(parents=True)
+        (folder / "vm.xplane.pb").write_bytes(data)
+    runs = ",".join(f"run{number:02}" for number in range(30))
+    for words in (("steps",), ("report", "--only", "steps,gaps"), ("info",), ("summary",)):
+        _, document, size = ask(capsys, *words, str(tmp_path), "--run", runs)
+        assert size <= brief.MOST_BYTES
+        assert len(document["runs"]) + document["runs_left_out"] == 30 and len(document["runs"]) >= 3
+
+
+def test_missing_records_are_a_reason_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    code, document, _ = ask(capsys, "memory-profile", str(ROOT / "demo/xla"))
+    assert (code, document["status"], document["answer"]) == (0, "cannot_answer", None)
+    assert document["reason"].startswith("No memory profile: the capture has no threads of hosts")
+    assert "host_tracer_level" in document["remedy"]
+    assert document["figures"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason", "code"),
+    [
+        (("steps", "nothing/there"), "no such file or directory", 3),
+        (("steps", "demo/xla", "--run", "other"), "no run other", 3),
+        (("steps", "demo/xla", "--host", "other"), "other", 3),
+        (("report", "demo/xla", "--table", "steps.other"), "no table", 2),
+    ],
+)
+def test_a_failure_is_a_document_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], reason: str, code: int
+) -> None:
+    monkeypatch.chdir(ROOT)
+    ended, document, size = ask(capsys, *words)
+    assert (ended, document["status"]) == (code, "error") and size <= brief.MOST_BYTES
+    assert reason in " ".join((document["reason"], document["remedy"] or ""))
+
+
+def test_brief_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["steps", "demo/xla", "--brief", "--format", "csv"]) == 2
+    assert "--brief is JSON and cannot be combined with --format csv" in capsys.readouterr().err
+
+
+def test_rows_give_way_before_tables_and_tables_before_the_answer() -> None:
+    question = brief.Question("made", "logs")
+    table = pa.table({"name": pa.array(LONG), "detail": pa.array(LONG), "amount": pa.array(range(60))})
+    document = brief.summarise_table("made", table, question, table.num_rows)
+    assert len(json.dumps(document)) < brief.MOST_BYTES and document["tables"]["made"]["total"] == 60
+    assert 0 < len(document["tables"]["made"]["rows"]) <= brief.MOST_ROWS
+    wide = pa.table({f"{'column' * 20}{number}": [number] for number in range(60)})
+    document = brief.summarise_table("wide", wide, question, 1)
+    assert document["answer"] == "1 rows of wide" and document["tables"]["wide"] == {"total": 1}
+
+
+def test_keys_are_of_what_rows_are_about() -> None:
+    rows = {"name": ["a", "b", "a"], "step": [1, 1, 1], "time_ps": [3, 4, 5]}
+    first = brief.list_keys(pa.table(rows))
+    again = brief.list_keys(pa.table({**rows, "time_ps": [9, 8, 7]}).slice(1))
+    assert len(set(first)) == 3 and first[2] == f"{first[0]}.2"
+    assert again == [first[1], first[0]]
+
+
+def test_hostile_names_stay_in_their_strings(tmp_path: Path) -> None:
+    names = ['"}]}\n\x1b[2J', "\ud7ff\u202e" * 200, "ключ" * 100]
+    events = [event(name, at * 1000, 500) for at, name in enumerate(names)]
+    (tmp_path / "a.xplane.pb").write_bytes(xspace(plane("/host:CPU", [line("main", events, id=1)])))
+    for report in fastprof.load(tmp_path).reports().values():
+        text = report.to_json(brief=True)
+        assert len(text) <= brief.MOST_BYTES and text.isascii() and json.loads(text)["verb"]
