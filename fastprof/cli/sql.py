@@ -138,7 +138,7 @@ def _write_answer(args: argparse.Namespace, form: str, batches: Iterator[pa.Reco
         with open_new_file(args.output, args.force) as write:
             _write_parquet(write, first.schema, all_batches())
         return
-    if form != "table" and args.limit is None:
+    if form not in ("table", output.BRIEF) and args.limit is None:
         with output.open_sink(args, form) as sink:
             sink.send(render_table(form, all_batches(), name="sql", look=sink.look))
             output.flush_standard_output()

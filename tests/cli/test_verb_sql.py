@@ -123,6 +123,16 @@ def test_values_of_all_types_are_written(command: Command, tmp_path: Path) -> No
     assert command(POD, 'select 1 as "a ""b", interval 1 day as x', "--format", "csv").out == '"a ""b",x\n1,1 day\n'
 
 
+def test_a_brief_answer_is_a_short_document(command: Command) -> None:
+    ran = command(POD, "select range as i, repeat('x', 50) as t from range(500)", "--brief")
+    document = json.loads(ran.out)
+    assert (ran.code, document["status"], document["answer"]) == (0, "ok", "500 rows of sql")
+    assert document["tables"]["sql"]["total"] == 500 and len(ran.out) <= 4096
+    assert document["more"][0].startswith(f"fastprof sql {POD} 'select range")
+    failed = json.loads(command(POD, "select nme from events", "--brief").out)
+    assert failed["status"] == "error" and "did you mean" in json.dumps(failed)
+
+
 def test_a_plan_is_text(command: Command) -> None:
     assert "PYTHON_ARROW_SCAN" in command(POD, "explain select count(*) from events").out
 
