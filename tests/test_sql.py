@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.analyses import ANALYSES
 from fastprof.profile import sql_tables
-from fastprof.profile.sql import collect_table, query_tables
+from fastprof.profile.sql import collect_table, query_profile, query_tables
 from fastprof.tables.table_set import TABLES
 
 BOTH = ["demo/pod", "demo/logdir"]
@@ -162,6 +163,9 @@ def test_show_tables_lists_them_all(pod: fastprof.Profile) -> None:
         ("select 1; select 2", "and this is 2 statements"),
         ("insert into events values (1)", "SUMMARIZE statement, not INSERT"),
         ("pivot events on host using count(*)", "PIVOT needs its columns"),
+        ("show memory_limit", "SHOW TABLES lists all tables, DESCRIBE NAME the columns of one"),
+        ("show databases", "SHOW TABLES lists all tables"),
+        ("select count(*) from (show tables)", "SHOW TABLES lists all tables"),
         ("select sum(name) from events", "DuckDB cannot answer the query: No function matches"),
         ("select repeat('a', 100000)", r"repeat\(\) with 100000 would make a value that is too large"),
     ],
@@ -200,6 +204,28 @@ def test_only_named_reports_are_computed(pod: fastprof.Profile) -> None:
 def test_a_profile_with_queries_behind_it_pickles(pod: fastprof.Profile) -> None:
     again = pickle.loads(pickle.dumps(pod))
     assert again.sql("select count(*) as n from events").to_pylist() == [{"n": 576}]
+
+
+@pytest.mark.parametrize("is_confined", [False, True])
+def test_queries_run_at_once(is_confined: bool, pod: fastprof.Profile) -> None:
+    queries = [f"select {number} as a, count(*) as n from events, steps.steps where step = 1" for number in range(12)]
+
+    def ask_once(query: str) -> list[dict[str, object]]:
+        rows: list[dict[str, object]] = collect_table(
+            query_profile(pod, query, is_confined=is_confined), 1 << 20
+        ).to_pylist()
+        return rows
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = [rows[0]["a"] for rows in pool.map(ask_once, queries)]
+    assert answers == list(range(12))
+
+
+def test_an_answer_may_be_left_unread(pod: fastprof.Profile) -> None:
+    batches = pod.sql_batches("select range as i from range(10000000)")
+    next(batches)
+    batches.close()  # type: ignore[attr-defined]
+    assert pod.sql("select 1 as a").to_pylist() == [{"a": 1}]
 
 
 def test_duckdb_is_imported_when_a_query_needs_it() -> None:

@@ -32,6 +32,8 @@ _MAKERS: Final = {"repeat": 1, "lpad": 1, "rpad": 1, "bitstring": 0, "range": 0,
 _READS: Final = "a query is one SELECT, WITH, FROM, VALUES, EXPLAIN, DESCRIBE, SHOW or SUMMARIZE statement"
 _WRITES: Final = ("INSERT", "UPDATE", "DELETE", "MERGE")
 _EXPLAIN: Final = compile_late(r"(?is)\s*explain\b\s*(?:analyze\b)?\s*(?:\([^()]*\)\s*)?")
+_SHOW: Final = compile_late(r"(?is)(?:show|describe|desc)\b")
+_ALL_TABLES: Final = ("", '"tables"', "__show_tables_expanded")
 _WIDTH: Final = compile_late(r"\d{5}|\*|\{[^}]*\{")
 
 
@@ -105,8 +107,10 @@ def _check_tree(tree: Any, statement: str, known: Collection[str]) -> CheckedQue
         kind = str(node.get("type", ""))
         if kind.endswith("_QUERY_NODE") and kind.startswith(_WRITES):
             raise UsageError(f"{_READS}, without {kind.partition('_')[0]}")
-        if kind == "SHOW_REF" and node.get("table_name"):
-            lists_tables = True
+        if kind == "SHOW_REF" and (node["table_name"] or node["show_type"] == "SHOW_FROM"):
+            lists_tables = node["table_name"] in _ALL_TABLES and _SHOW.match(statement) is not None
+            if not lists_tables:
+                raise UsageError("SHOW TABLES lists all tables, DESCRIBE NAME the columns of one")
         elif kind == "BASE_TABLE":
             schema, name = node["schema_name"].lower(), node["table_name"].lower()
             if node.get("catalog_name"):
