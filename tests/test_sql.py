@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -237,6 +238,13 @@ def test_duckdb_is_imported_when_a_query_needs_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[{'a': 1}] False\nSQL needs DuckDB: pip install 'fastprof-arrow[sql]'\n"
+
+
+def test_an_older_duckdb_is_named(pod: fastprof.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duckdb, "DuckDBPyRelation", object)
+    monkeypatch.setattr(duckdb, "__version__", "1.4.0")
+    with pytest.raises(fastprof.UsageError, match=r"SQL needs DuckDB 2 or newer, and 1\.4\.0 is installed"):
+        pod.sql("select 1")
 
 
 # ---- exported runs

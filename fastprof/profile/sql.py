@@ -117,6 +117,8 @@ def _connect(memory: int, threads: int) -> Iterator[tuple[DuckDBPyConnection, li
         import duckdb
     except ImportError:
         raise UsageError("SQL needs DuckDB: pip install 'fastprof-arrow[sql]'") from None
+    if not hasattr(duckdb.DuckDBPyRelation, "to_arrow_reader"):
+        raise UsageError(f"SQL needs DuckDB 2 or newer, and {duckdb.__version__} is installed")
     key = (os.getpid(), memory, threads)  # threads of DuckDB do not survive a fork
     connection = _SPARE.pop(key, None)
     if connection is None:
