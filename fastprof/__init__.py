@@ -87,5 +87,12 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"fastprof.{_HOMES.get(name, 'errors')}"), name)
 
 
+def load_ipython_extension(ipython: Any) -> None:
+    """Make the cell magic ``%%fastprof`` known to a notebook: ``%load_ext fastprof``."""
+    from fastprof.profile.cell_magic import register_magic
+
+    register_magic(ipython)
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

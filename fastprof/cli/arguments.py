@@ -40,7 +40,7 @@ def is_common(action: argparse.Action) -> bool:
     return getattr(action, "is_common", False)
 
 
-def add_session(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
+def add_session(parser: argparse.ArgumentParser, nargs: str | int = "+") -> None:
     """Add SESSION and the flags for reading it."""
     parser.add_argument(
         "session",

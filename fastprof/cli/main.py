@@ -30,6 +30,7 @@ _MODULES = (
     "summary",
     "info",
     "events",
+    "sql",
     "export",
     "convert",
     "report",

@@ -166,7 +166,8 @@ def make_question(args: argparse.Namespace) -> Question:
     verb = verb_list.get_full_name(args.verb)
     paths = [str(path) for path in getattr(args, "session", ())]
     runs = args.run if isinstance(args.run, list) else ()
-    words = " ".join(map(shlex.quote, [*paths, *(word for run in runs for word in ("--run", run))]))
+    query = [args.query] if getattr(args, "query", None) else []
+    words = " ".join(map(shlex.quote, [*paths, *query, *(word for run in runs for word in ("--run", run))]))
     profile: Profile | None = getattr(args, "opened", None)
     if profile is None:
         return Question(verb, words, paths)

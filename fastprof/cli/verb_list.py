@@ -36,6 +36,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "annotations": "time by annotation and named scope",
         "inference": "requests and batches of a model server",
         "events": "events by name, or the events themselves",
+        "sql": "SQL about events, reports and programs, also of exported runs",
     },
     "Compiled programs": {
         "op-profile": "device time by program, category or name scope",

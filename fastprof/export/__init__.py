@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastprof.export.folders import write
 
-__all__ = ["by_workers", "folders", "new_files", "trace_batches", "trace_files", "write", "xspace_files"]
+__all__ = ["by_workers", "folders", "new_files", "trace_batches", "trace_files", "write", "writers", "xspace_files"]
 
 
 def __getattr__(name: str) -> Any:

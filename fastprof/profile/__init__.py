@@ -9,6 +9,8 @@ __all__ = [
     "loading",
     "profile",
     "report",
+    "sql",
+    "sql_tables",
     "trace_out",
     "trend_figures",
 ]

@@ -21,6 +21,7 @@ from fastprof.inputs.directory_content import GraphFiles
 from fastprof.inputs.resolve import Named, Run, Session, resolve_runs
 from fastprof.profile.analysis_methods import AnalysisMethods
 from fastprof.profile.report import ForXprof, Report, Runs, choose_runs
+from fastprof.profile.sql import SqlQueries
 from fastprof.tables.event_summary import make_event_summary
 from fastprof.tables.table_set import BATCH_ROWS, TABLES, OpenSession, TableSet
 from fastprof.wording.amounts import Steps
@@ -55,7 +56,7 @@ def check_batch_rows(rows: int) -> None:
         raise UsageError("batch_rows must be an integer of at least 1")
 
 
-class Profile(AnalysisMethods):
+class Profile(AnalysisMethods, SqlQueries):
     """A session: its captures as Arrow tables, decoded on first use, and its analyses. Immutable; made by ``load``.
 
     ``tables`` holds the tables by name, and each table is an attribute: ``p.events`` is ``p.tables["events"]``.

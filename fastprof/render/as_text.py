@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -194,6 +195,8 @@ def _format_text(cells: int | None, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, bytes):
         return f"{len(value):,} bytes"
+    if isinstance(value, date):  # also with a time
+        return str(value)
     is_map = isinstance(value, list) and bool(value) and all(isinstance(item, tuple) for item in value)
     return escape_text(format_json(value, pairs=is_map))
 

@@ -70,8 +70,10 @@ def _measure_longest(column: pa.Array | pa.ChunkedArray) -> int:
 
 
 def list_rows(data: pa.Table | pa.RecordBatch) -> list[tuple[Any, ...]]:
-    """Return the rows as tuples of Python values."""
-    return list(zip(*(column.to_pylist() for column in data.columns), strict=True))
+    """Return the rows as tuples of Python values; times of the calendar as texts, because datetime has no
+    nanoseconds."""
+    columns = (column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column for column in data.columns)
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def number_names(schema: pa.Schema) -> list[str]:

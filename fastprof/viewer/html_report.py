@@ -99,7 +99,7 @@ def _make_timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None
 
 _STATIC = Path(__file__).parent / "static"
 ENTRY = "saved.js"
-LEFT_OUT = ("pages/compare.js", "pages/hlo.js", "pages/tfprof.js")
+LEFT_OUT = ("pages/compare.js", "pages/hlo.js", "pages/query.js", "pages/tfprof.js")
 """Pages that nothing leads to without a server."""
 _IMPORT = compile_late(r"""(\bfrom\s+|\bimport\s+|\bimport\(\s*)"(\.{1,2}/[^"]+\.js)\"""")
 _STYLE = compile_late(r'<link rel="stylesheet" href="/static/([^"]+)">')

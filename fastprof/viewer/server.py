@@ -231,6 +231,15 @@ def _answer_programs(call: ApiCall) -> Any:
     return hlo_answers.answer_hlo(call)
 
 
+def _find_sql_answer(name: str) -> Callable[[ApiCall], Any]:
+    def answer(call: ApiCall) -> Any:
+        from fastprof.viewer import sql_answers  # late, as above
+
+        return getattr(sql_answers, name)(call)
+
+    return answer
+
+
 _LONG_POLL_S = 2.0
 """Time that a page with all there is waits for more."""
 _FRESH_S = 0.25
@@ -271,6 +280,11 @@ _SLOW = {
     "/api/report/{name}/{table}.csv": run_answers.answer_csv,
     "/api/report/{name}": run_answers.answer_json,
 }
+_QUERIES = {
+    "/api/sql": _find_sql_answer("answer_query"),
+    "/api/sql.csv": _find_sql_answer("answer_query_as_csv"),
+    "/api/sql/tables": _find_sql_answer("answer_tables"),
+}
 _VIEWING = ("about", "rows", "row", "name", "find", "stacks", "advice", "save/{form}")
 
 
@@ -292,6 +306,7 @@ def make_routes(state: ServerState) -> list[Route]:
         (state.quick, 0.0, _READ),
         (state.search, _FRESH_S, _SEARCH),
         (state.slow, 0.0, _SLOW),
+        (state.querying, 0.0, _QUERIES),
         (state.viewing, 0.0, {f"/api/tfprof/{path}": _find_tfprof_answer(path) for path in _VIEWING}),
         (state.listing, 0.0, _LISTING),
         (state.opening, 0.0, _OPENING),

@@ -65,10 +65,10 @@ class BodyCache:
 
 class ServerState:
     """State that all routes share. ``runs``: what is shown. ``quick``: threads for immediate answers; ``search``: for
-    searches through all names; ``slow``: for analyses; ``viewing``: for views of tfprof; ``opening``: for opening runs;
-    ``listing``: for listing them. ``facts``: of runs that were compared; ``matches``: the names that matched recent
-    searches, ``hit_lists`` the events; ``views``: of tfprof, ``trees`` their rows in an order, ``advice``: reports of
-    its advisor. ``capture``: None if the page takes no captures."""
+    searches through all names; ``slow``: for analyses; ``querying``: for SQL; ``viewing``: for views of tfprof;
+    ``opening``: for opening runs; ``listing``: for listing them. ``facts``: of runs that were compared; ``matches``:
+    the names that matched recent searches, ``hit_lists`` the events; ``views``: of tfprof, ``trees`` their rows in an
+    order, ``advice``: reports of its advisor. ``capture``: None if the page takes no captures."""
 
     def __init__(self, runs: ViewedRuns, capture: PageCapture | None = None) -> None:
         self.runs = runs
@@ -85,6 +85,7 @@ class ServerState:
         self.quick = ThreadPool("fastprof-quick", _QUICK)
         self.search = ThreadPool("fastprof-search", _SLOW)
         self.slow = ThreadPool("fastprof-slow", _SLOW)
+        self.querying = ThreadPool("fastprof-querying", _SLOW)
         self.viewing = ThreadPool("fastprof-viewing", _SLOW)
         self.opening = ThreadPool("fastprof-opening", _SLOW)
         self.listing = ThreadPool("fastprof-listing", 1)

@@ -61,6 +61,8 @@ class ColumnCells:
             return self._floats(array)
         if pa.types.is_null(kind):
             return pa.nulls(len(array), TEXT)
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            return self._quote_each(pc.cast(array, pa.string()).to_pylist())
         if _is_bytes(kind):
             return self._quote_each(None if value is None else encode_base64(value) for value in array.to_pylist())
         return self._nested(array)

@@ -124,6 +124,13 @@ def test_runs_are_compared_and_checked(ask: Ask) -> None:
     assert (checked["figures"]["verdict"], checked["figures"]["failed_count"]) == ("failed", 1)
 
 
+def test_a_query_is_answered(ask: Ask) -> None:
+    document = ask("table", session="xla", query="select count(*) as n, any_value(line) as line from events")
+    assert (document["status"], document["tables"]["rows"]["rows"][0]["n"]) == ("ok", 1210)
+    listed = ask("table", session="xla", query="show tables")
+    assert listed["tables"]["rows"]["total"] > 150
+
+
 @pytest.mark.parametrize(
     ("tool", "given", "reason"),
     [
@@ -140,6 +147,9 @@ def test_runs_are_compared_and_checked(ask: Ask) -> None:
         ("report", {"session": "xla", "name": "stps"}, "no analysis 'stps'"),
         ("report", {"session": "xla", "name": "steps", "table": "stps"}, "no table 'stps'"),
         ("report", {"session": "xla", "name": "steps", "steps": "x"}, "'x'"),
+        ("table", {"session": "xla", "query": "select nme from events"}, "did you mean 'name'"),
+        ("table", {"session": "xla", "query": "select * from read_text('/etc/passwd')"}, "cannot be read as a table"),
+        ("table", {"session": "xla", "query": "copy events to 'x'"}, "not COPY"),
         ("events", {"session": "xla", "name": "("}, "regular expression"),
         ("events", {"session": "xla", "time": "x:"}, "'x'"),
         ("events", {"session": "xla", "sort": "other"}, "no column 'other'"),

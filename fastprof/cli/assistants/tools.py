@@ -16,6 +16,7 @@ from fastprof.cli.assistants.warm_sessions import WarmSessions
 from fastprof.cli.summary import FIRST_REPORTS, summarise_run
 from fastprof.errors import FastprofError, UsageError
 from fastprof.inputs.paths import show_path
+from fastprof.profile import sql
 from fastprof.profile.event_page import list_events, parse_order, sort_rows
 from fastprof.render import brief
 from fastprof.wording import amounts
@@ -170,7 +171,7 @@ class Tools:
         op_stats.device_ops, hlo_instructions, …. Read-only. `show tables` lists them, `describe events` their columns.
         """
         question, profile = self._ask("sql", session, run)
-        rows = profile.sql(query)
+        rows = sql.collect_table(sql.query_profile(profile, query, is_confined=True), sql.MEMORY)
         return brief.summarise_table("rows", rows, question, rows.num_rows)
 
     def program(

@@ -12,7 +12,7 @@ const LEARNT_MS = 1_000;
 const WAIT_MS = 2_000;
 const LOOK_MS = 5_000;
 const GONE = 410;
-const BEYOND_ANALYSES = ["timeline", "trends", "compare", "tfprof", "hlo"];
+const BEYOND_ANALYSES = ["timeline", "trends", "compare", "query", "tfprof", "hlo"];
 const OF_RUNS = new Set(["trends", "compare"]);
 
 /** Starts the page. `sourceOf(run)`: where the data of a run come from; null is the one that the server shows. */

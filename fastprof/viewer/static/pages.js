@@ -4,6 +4,7 @@ export const PAGES = {
   timeline: () => import("./timeline/page.js"),
   trends: () => import("./pages/trends.js"),
   compare: () => import("./pages/compare.js"),
+  query: () => import("./pages/query.js"),
   overview: () => import("./pages/overview.js"),
   input_pipeline: () => import("./pages/input_pipeline.js"),
   op_stats: () => import("./pages/op_stats.js"),

@@ -11,7 +11,7 @@ import { label } from "./units.js";
 import { seen } from "./unseen.js";
 
 const GROUPS = [
-  ["", ["timeline", "trends", "compare"]],
+  ["", ["timeline", "trends", "compare", "query"]],
   ["Summary", ["overview", "steps", "gaps", "input_pipeline", "annotations", "python_time", "inference"]],
   ["Ops", [
     "op_stats",
@@ -32,6 +32,7 @@ const EXTRA = {
   timeline: { title: "Trace viewer", summary: "" },
   trends: { title: "Trends", summary: "The runs of the log directory: step time, idle devices, findings, memory." },
   compare: { title: "Compare", summary: "Changes between two runs: step time, and the ops and causes behind it." },
+  query: { title: "Query", summary: "SQL about events, reports and compiled programs of the run." },
   tfprof: { title: "tfprof",
     summary: "Nodes and ops by name scope, input, op and line of code: time, memory, operations, parameters." },
   hlo: { title: "HLO text", summary: "Compiled programs, as the compiler prints them." },

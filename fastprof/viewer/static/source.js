@@ -130,6 +130,21 @@ export class ServerSource {
     return this.address(`report/${name}/${table}.csv`, params);
   }
 
+  /** The first rows of the answer to a query, and how many there are: {answer, of, seconds}. */
+  async sql(options, signal) {
+    return readJson(await (await this.fetched("sql", options, signal)).text());
+  }
+
+  /** All rows of the answer to a query, as CSV. */
+  async sqlCsv(options, signal) {
+    return (await this.fetched("sql.csv", options, signal)).blob();
+  }
+
+  /** The tables that queries may name: {tables: [{table, row, columns}]}. */
+  sqlTables(signal) {
+    return this.json("sql/tables", {}, signal);
+  }
+
   /** How far a capture is that pages may begin; with options one begins, or stops. */
   async capture(options = null) {
     const how = { method: options ? "POST" : "GET", headers: { "x-fastprof": "page" }, credentials: "same-origin" };
@@ -157,7 +172,8 @@ export class ServerSource {
 
   async fetched(path, options, signal) {
     if (this.gone) throw new SourceError(this.gone, GONE);
-    const response = await answered(this.address(path, options), { signal, credentials: "same-origin" });
+    const how = { signal, headers: { "x-fastprof": "page" }, credentials: "same-origin" };
+    const response = await answered(this.address(path, options), how);
     if (response.ok) return response;
     const sentence = await sentenceOf(response);
     if (response.status === GONE) {

@@ -1,0 +1,183 @@
+"""Answer an SQL query about a session, or about runs that 'fastprof export' wrote.
+
+Tables are those of the capture (events, lines, hlo_instructions, …) and of all reports (op_stats.ops, steps.steps,
+overview.figures, …); --tables lists them with their columns. The dialect is DuckDB's. A query is one statement, and
+only reads: it reaches neither files nor the network.
+
+  fastprof sql RUN "select name, sum(duration_ps) / 1e9 as ms from events group by name order by ms desc limit 5"
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastprof.cli import arguments, output
+from fastprof.errors import UnreadableError, UsageError
+from fastprof.export.new_files import Write, open_new_file
+from fastprof.render.table_forms import FORMATS, render_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from fastprof.profile.profile import Profile
+    from fastprof.profile.sql_tables import SqlSource
+
+_EXPLAINED = ["explain_key", "explain_value"]
+_PS = 10**12
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_session(parser, nargs=1)
+    parser.add_argument("query", metavar="QUERY", nargs="?", help="the query; - reads it from standard input")
+    group = parser.add_argument_group("the query")
+    group.add_argument("--file", metavar="FILE", help="read the query from FILE; - is standard input")
+    group.add_argument(
+        "--param",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=parse_param,
+        help="value of $NAME in the query: a number, true, false, null, or else a text; repeatable",
+    )
+    group.add_argument("--tables", action="store_true", help="list tables and columns, with units and descriptions")
+    group.add_argument("--memory", metavar="SIZE", type=arguments.parse_size, help="most memory (default: 2GiB)")
+    group.add_argument("--timeout", metavar="TIME", type=arguments.parse_time, help="most time (default: 60s)")
+    arguments.add_filters(parser)
+    arguments.add_output(parser, "rows", formats=(*FORMATS, "parquet"))
+    arguments.add_jobs(parser)
+    arguments.add_talk(parser)
+
+
+@arguments.make_reader
+def parse_param(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError(f"{text!r} is not NAME=VALUE")
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, parsed if parsed is None or isinstance(parsed, bool | int | float) else value
+
+
+def run(args: argparse.Namespace) -> None:
+    from fastprof.profile import sql, sql_tables
+
+    form = _choose_form(args)
+    query = None if args.tables else _read_query(args)
+    path = args.session[0]
+    profile: Profile | None = None
+    sources: Mapping[str, SqlSource]
+    if sql_tables.is_export(path):
+        from fastprof.decode.workers import count_cpus
+
+        if arguments.get_filters(args) or args.run:
+            raise UsageError("exported runs are selected in the query: where run = 'NAME'")
+        sources, threads = sql_tables.ExportedTables(path), args.threads or count_cpus()
+    else:
+        profile = arguments.select_events(arguments.open_session(args), args)
+        sources, threads = sql_tables.ProfileTables(profile), profile.threads
+    memory = args.memory or sql.MEMORY
+    if query is None:
+        batches = iter(sql_tables.list_columns(sources).to_batches())
+    else:
+        timeout = args.timeout / _PS if args.timeout else sql.TIMEOUT
+        params = dict(args.param) or None
+        batches = sql.query_tables(sources, query, params, memory, timeout, threads, is_confined=True)
+    _write_answer(args, form, batches, memory)
+    if profile is not None:
+        arguments.note_log(profile, args)
+    output.note_written(args)
+
+
+def _choose_form(args: argparse.Namespace) -> str:
+    """Return the format to write. UsageError: Parquet needs a file."""
+    suffix = "" if args.output is None else Path(args.output).suffix.lower()
+    is_parquet = args.format == "parquet" or (args.format is None and suffix in (".parquet", ".pq"))
+    if not is_parquet:
+        return output.choose_format(args.format, args.output)
+    if args.output in (None, "-"):
+        raise UsageError("Parquet is written to a file: give -o FILE")
+    return "parquet"
+
+
+def _read_query(args: argparse.Namespace) -> str:
+    """Return the text of the query. UsageError: there is none, or there are two."""
+    if args.query is not None and args.file is not None:
+        raise UsageError("give the query, or --file, not both")
+    source: str | None = args.file or ("-" if args.query == "-" else None)
+    if source is None:
+        if args.query is None:
+            raise UsageError("give a query, --file FILE, or --tables for the tables that there are")
+        return str(args.query)
+    try:
+        if source != "-":
+            return Path(source).read_text(encoding="utf-8")
+        if sys.stdin is None or sys.stdin.closed or args.session == ["-"]:
+            raise UsageError("standard input holds no query")
+        return sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"cannot read the query: {error}", path=None if source == "-" else source) from error
+
+
+def _write_answer(args: argparse.Namespace, form: str, batches: Iterator[pa.RecordBatch], memory: int) -> None:
+    from fastprof.profile.sql import collect_table
+
+    first = next(batches)  # errors come before the output is opened
+
+    def all_batches() -> Iterator[pa.RecordBatch]:
+        yield first
+        yield from batches
+
+    if form == "parquet":
+        with open_new_file(args.output, args.force) as write:
+            _write_parquet(write, first.schema, all_batches())
+        return
+    if form not in ("table", output.BRIEF) and args.limit is None:
+        with output.open_sink(args, form) as sink:
+            sink.send(render_table(form, all_batches(), name="sql", look=sink.look))
+            output.flush_standard_output()
+        return
+    table = collect_table(all_batches(), memory)
+    with output.open_sink(args, form) as sink:
+        if form == "table" and table.column_names == _EXPLAINED:
+            texts = table["explain_value"].to_pylist()
+            sink.send(f"{text.rstrip()}\n".encode(sink.look.encoding, "backslashreplace") for text in texts)
+            output.flush_standard_output()
+            return
+        output.send_table(args, sink, table, "sql", form, "rows", by_worth=True)
+
+
+class _File:
+    """A file that a Parquet writer writes to."""
+
+    closed = False
+
+    def __init__(self, write: Write) -> None:
+        self._write, self._position = write, 0
+
+    def write(self, data: bytes) -> int:
+        self._write(data)
+        self._position += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None: ...
+
+
+def _write_parquet(write: Write, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+    import pyarrow as pa
+
+    from fastprof.export.writers import ParquetWriter
+
+    writer = ParquetWriter(pa.PythonFile(_File(write), mode="w"), schema)
+    for batch in batches:
+        writer.write(pa.Table.from_batches([batch]))
+    writer.close()

@@ -1,0 +1,308 @@
+"""SQL about a session or about exported runs, answered by DuckDB.
+
+Each query has a database of its own, in memory, that cannot reach files, the network, extensions, settings, or objects
+of Python. It gets the tables that the query names, and is stopped when it takes too long or too much memory.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from fastprof.errors import FastprofError, MemoryLimitError, UsageError
+from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import format_size
+from fastprof.wording.spelling import suggest_name
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
+
+    from fastprof.profile.sql_tables import QueriedProfile, SqlSource
+
+MEMORY: Final = 2 << 30
+"""Bytes that a query may use, unless the caller gives another limit."""
+TIMEOUT: Final = 60.0
+"""Seconds that a query may take, unless the caller gives another limit."""
+_BATCH_ROWS: Final = 1 << 17
+_HEADROOM: Final = 2 << 30
+"""Bytes that the process may grow beyond the memory of a confined query while the query runs: for decoded events."""
+_CONFINED: Final = threading.Lock()
+"""Held while a confined query runs: the limit is that of the process."""
+
+_SPARE: Final[dict[tuple[int, int, int], DuckDBPyConnection]] = {}
+"""The database of the last query, by process, memory and threads."""
+
+Params = Mapping[str, Any] | Sequence[Any] | None
+
+
+def query_profile(
+    profile: QueriedProfile,
+    query: str,
+    params: Params = None,
+    *,
+    memory: int = MEMORY,
+    timeout: float = TIMEOUT,
+    is_confined: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the answer to a query of a profile, as ``query_tables`` does."""
+    from fastprof.profile.sql_tables import ProfileTables
+
+    return query_tables(
+        ProfileTables(profile), query, params, memory, timeout, profile.threads, is_confined=is_confined
+    )
+
+
+def query_tables(
+    sources: Mapping[str, SqlSource],
+    query: str,
+    params: Params,
+    memory: int,
+    timeout: float,
+    threads: int,
+    *,
+    is_confined: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the answer, at least one batch, which may be empty.
+
+    ``sources``: tables by name. ``is_confined``: also limit the address space of this process while DuckDB works, which
+    bounds single values as well. UsageError: the query is not allowed, wrong, or too slow; MemoryLimitError.
+    """
+    from fastprof.profile import sql_check, sql_tables
+
+    if not isinstance(memory, int) or memory < 1 << 20:
+        raise UsageError(f"memory must be a number of bytes of at least 1 MiB, not {memory!r}")
+    if not isinstance(timeout, int | float) or not 0 < timeout < threading.TIMEOUT_MAX:
+        raise UsageError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    if params is not None and not isinstance(params, Mapping):
+        params = list(params)
+    faults: list[FastprofError] = []
+    guard = _Guard(timeout, memory, faults, is_confined)
+    with _connect(memory, threads) as (connection, registered):
+        checked = sql_check.check_query(connection, query, sources)
+        if checked.lists_tables:
+            yield from sql_tables.list_tables(sources).to_batches(max_chunksize=_BATCH_ROWS)
+            return
+        for name in checked.tables:
+            rows = sources[name].open_rows()
+            guard.columns += rows.schema.names
+            registered.append(name)
+            if not isinstance(rows, pa.Table):  # of a table DuckDB knows the number of rows, and reads it sooner
+                rows = sql_tables.ScannedTable(rows, faults)
+            _register_table(connection, name, rows)
+        with guard.limits(connection):
+            answer = _write_odd_values(connection.sql(checked.text, params=params))
+            batches = answer.to_arrow_reader(_BATCH_ROWS)
+        schema = pa.schema([field.with_type(_choose_plain_type(field.type)) for field in batches.schema])
+        yield pa.RecordBatch.from_pylist([], schema)
+        while True:
+            with guard.limits(connection):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield _make_plain(batch, schema)
+
+
+@contextmanager
+def _connect(memory: int, threads: int) -> Iterator[tuple[DuckDBPyConnection, list[str]]]:
+    """An empty database that reaches nothing outside, and a list for the names of tables that are registered. It is
+    made here, where no variable is in reach of a query. If all goes well, it is emptied for the next query: a new one
+    takes longer than many queries."""
+    try:
+        import duckdb
+    except ImportError:
+        raise UsageError("SQL needs DuckDB: pip install 'fastprof-arrow[sql]'") from None
+    if not hasattr(duckdb.DuckDBPyRelation, "to_arrow_reader"):
+        raise UsageError(f"SQL needs DuckDB 2 or newer, and {duckdb.__version__} is installed")
+    key = (os.getpid(), memory, threads)  # threads of DuckDB do not survive a fork
+    connection = _SPARE.pop(key, None)
+    if connection is None:
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "python_enable_replacements": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "enable_external_access": False,
+            "temp_directory": "",
+            "memory_limit": f"{memory}B",
+            "threads": threads,
+        }
+        connection = duckdb.connect(":memory:", config=settings)
+        connection.execute("set lock_configuration = true")
+    names: list[str] = []
+    try:
+        yield connection, names
+        for name in names:
+            connection.unregister(name)
+        for schema in {name.partition(".")[0] for name in names if "." in name}:
+            connection.execute(f'drop schema "{schema}" cascade')
+        _SPARE.clear()
+        _SPARE[key] = connection
+    except BaseException:
+        with suppress(duckdb.Error):
+            connection.close()
+        raise
+
+
+def _register_table(connection: DuckDBPyConnection, name: str, rows: Any) -> None:
+    """Make a table known under its name; that of a report in the schema of its report."""
+    connection.register(name, rows)
+    schema, dot, table = name.partition(".")
+    if dot:
+        connection.execute(f'create schema if not exists "{schema}"')
+        connection.execute(f'create view "{schema}"."{table}" as from "{name}"')
+
+
+class _Guard:
+    """Limits of a query, and the wording of its errors. ``columns``: those of its tables."""
+
+    def __init__(self, timeout: float, memory: int, faults: list[FastprofError], is_confined: bool) -> None:
+        self._timeout, self._memory, self._faults, self._is_confined = timeout, memory, faults, is_confined
+        self._left = timeout
+        self.columns: list[str] = []
+
+    @contextmanager
+    def limits(self, connection: DuckDBPyConnection) -> Iterator[None]:
+        """Stop DuckDB when the time is over, and word its errors."""
+        import duckdb
+
+        with _CONFINED if self._is_confined else nullcontext():
+            started = time.monotonic()
+            timer = threading.Timer(max(self._left, 0), connection.interrupt)
+            timer.daemon = True
+            timer.start()
+            try:
+                with _bound_address_space(self._memory + _HEADROOM if self._is_confined else 0):
+                    yield
+            except FastprofError:
+                raise
+            except (duckdb.Error, *_FAULTS) as error:
+                if self._faults:
+                    raise self._faults[0] from None
+                raise self._explain(error, time.monotonic() - started >= self._left) from None
+            finally:
+                timer.cancel()
+                self._left -= time.monotonic() - started
+
+    def _explain(self, error: Exception, is_late: bool) -> FastprofError:
+        """Return the error of a query in plain words."""
+        kind, _, text = str(error).partition(": ")
+        if "interrupt" in str(error).lower() and is_late:
+            return UsageError(f"the query was stopped after {self._timeout:g} s; --timeout sets this limit")
+        if isinstance(error, MemoryError) or "out of memory" in kind.lower() or "failed to allocate" in str(error):
+            size = format_size(self._memory)
+            return MemoryLimitError(f"the query needs more than {size} of memory; --memory sets this limit")
+        unknown = _UNKNOWN_COLUMN.search(text)
+        if unknown is not None:
+            name = next(filter(None, unknown.groups()))
+            known = list(dict.fromkeys(self.columns))
+            listed = f"; there are: {', '.join(known)}" if known else ""
+            return UsageError(f"no column {name!r} in the tables of the query{listed}{suggest_name(name, known)}")
+        plain = " ".join((text or str(error)).partition("\n\nLINE ")[0].split())
+        return UsageError(f"DuckDB cannot answer the query: {plain}")
+
+
+_FAULTS: Final = (OSError, pa.ArrowException, MemoryError, RuntimeError, ValueError, TypeError)
+"""Errors of DuckDB that come as others: of its streams, of limits, of parameters."""
+_UNKNOWN_COLUMN: Final = compile_late(
+    r'Referenced column "([^"]+)" (?:not found|was not found)|does not have a column named "([^"]+)"'
+    r'|Column "([^"]+)" does not exist'
+)
+
+
+@contextmanager
+def _bound_address_space(growth: int) -> Iterator[None]:
+    """Let the process grow by this many bytes only, if the system can say and limit its size; 0: without a limit."""
+    if not growth:
+        yield
+        return
+    try:
+        import resource
+        from pathlib import Path
+
+        size = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = size + growth if soft == resource.RLIM_INFINITY else min(size + growth, soft)
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    except (ImportError, OSError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _write_odd_values(answer: DuckDBPyRelation) -> DuckDBPyRelation:
+    """Return the answer with columns of types that files and tables do not have as texts."""
+    odd = [not _is_usual(kind) for kind in answer.types]
+    if not any(odd):
+        return answer
+    columns = [
+        f'#{number}{"::varchar" * is_odd} as "{name.replace(chr(34), 2 * chr(34))}"'
+        for number, (name, is_odd) in enumerate(zip(answer.columns, odd, strict=True), 1)
+    ]
+    return answer.project(", ".join(columns))
+
+
+def _is_usual(kind: Any) -> bool:
+    name = str(kind.id)
+    if name in ("list", "struct", "map", "array"):
+        return all(_is_usual(child) for part, child in kind.children if part != "size")
+    return name not in _ODD
+
+
+_ODD: Final = ("interval", "union", "bit", "bignum", "variant", "uuid", "time", "time_ns", "time with time zone")
+"""Types whose values become texts."""
+
+
+def _choose_plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a column of the answer: sums of integers are int64, other decimals float64."""
+    if pa.types.is_decimal(kind):
+        return pa.int64() if kind.scale == 0 else pa.float64()
+    if pa.types.is_list(kind):
+        return pa.list_(_choose_plain_type(kind.value_type))
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _make_plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [array.storage if isinstance(array, pa.ExtensionArray) else array for array in batch.columns]
+    try:
+        arrays = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+    except pa.ArrowInvalid as error:
+        raise UsageError(f"an integer of the answer exceeds 64 bits; cast it to double: {error}") from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def collect_table(batches: Iterator[pa.RecordBatch], memory: int) -> pa.Table:
+    """Return batches as a table. MemoryLimitError: they take more than ``memory`` bytes."""
+    rows: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > memory:
+            text = f"the answer takes more than {format_size(memory)}; select fewer rows, or read it in batches"
+            raise MemoryLimitError(text)
+        rows.append(batch)
+    return pa.Table.from_batches(rows)
+
+
+class SqlQueries:
+    """Queries of a profile."""
+
+    def sql(self, query: str, params: Params = None, *, memory: int = MEMORY, timeout: float = TIMEOUT) -> pa.Table:
+        """Return the answer to an SQL query: DuckDB's dialect, tables of captures by name and of reports as
+        ``op_stats.ops``; see docs/sql.md. ``params``: values of ``$name`` in the query by name, or of ``?`` in a list.
+        ``memory``: most bytes; ``timeout``: most seconds. UsageError: the query is wrong, or does more than read."""
+        return collect_table(self.sql_batches(query, params, memory=memory, timeout=timeout), memory)
+
+    def sql_batches(
+        self, query: str, params: Params = None, *, memory: int = MEMORY, timeout: float = TIMEOUT
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the answer to an SQL query as record batches, in bounded memory; arguments and errors as of ``sql``."""
+        profile: Any = self
+        return query_profile(profile, query, params, memory=memory, timeout=timeout)

@@ -1,0 +1,185 @@
+"""SQL reaches nothing outside of its tables, and what would exhaust the machine is stopped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import fastprof
+from fastprof.profile import sql
+from fastprof.profile.sql import collect_table, query_profile
+
+SECRET = "the text of a private file"
+REFUSED = [
+    # files and the network
+    "select * from read_csv('{file}')",
+    "select * from read_csv_auto('{file}')",
+    "select * from read_text('{file}')",
+    "select * from read_blob('{file}')",
+    "select * from read_json('{file}')",
+    "select * from read_parquet('{file}')",
+    "select * from parquet_metadata('{file}')",
+    "select * from sniff_csv('{file}')",
+    "select * from glob('{folder}/*')",
+    "select * from '{file}'",
+    'select * from "{file}"',
+    "from '{file}' select 1",
+    "select * from main.'{file}'",
+    "describe select * from '{file}'",
+    "summarize select * from read_text('{file}')",
+    "select (select content from read_text('{file}'))",
+    "with t as (select * from read_text('{file}')) select * from t",
+    "select * from events where name in (select content from read_text('{file}'))",
+    "select * from 'https://localhost/data.parquet'",
+    "select * from read_csv('s3://bucket/data.csv')",
+    "copy events to '{folder}/out.csv'",
+    "copy (select 1) to '{folder}/out.parquet' (format parquet)",
+    "copy events from '{file}'",
+    "export database '{folder}/out'",
+    "import database '{folder}'",
+    "explain analyze copy events to '{folder}/out.csv'",
+    "explain (analyze) copy events to '{folder}/out.csv'",
+    "/* select */ copy events to '{folder}/out.csv' -- select",
+    "attach '{folder}/out.db'",
+    "attach ':memory:' as other",
+    "create secret s (type s3, key_id 'a')",
+    # names that the check takes for common table expressions
+    """select * from '{file}' where 1 in (with "{file}" as (select 1 as a) select a from "{file}")""",
+    "select * from python_object where 1 in (with python_object as (select 1 as a) select a from python_object)",
+    # extensions and settings
+    "install httpfs",
+    "load httpfs",
+    "force install httpfs from 'http://localhost'",
+    "update extensions",
+    "set enable_external_access = true",
+    "set lock_configuration = false",
+    "reset memory_limit",
+    "pragma enable_profiling",
+    "pragma database_list",
+    "call pragma_version()",
+    "select current_setting('secret_directory')",
+    "select * from duckdb_settings()",
+    "select * from duckdb_secrets()",
+    "select * from duckdb_extensions()",
+    "select getenv('HOME')",
+    "select * from pg_catalog.pg_settings",
+    "select * from information_schema.tables",
+    # other statements
+    "create table t (a int)",
+    "create view v as select 1",
+    "create macro f() as 1",
+    "create temp table t as select * from events",
+    "insert into events values (1)",
+    "update events set name = ''",
+    "delete from events",
+    "drop view events",
+    "with t as (insert into events select * from events returning *) select * from t",
+    "with t as (delete from events returning *) select * from t",
+    "prepare p as select 1",
+    "execute p",
+    "begin",
+    "checkpoint",
+    "vacuum",
+    "use main",
+    "select 1; select 2",
+    "select 1; copy events to '{folder}/out.csv'",
+    "select 1 /* ; */ ; -- \n copy events to '{folder}/out.csv'",
+    "; ; attach '{folder}/out.db' ;",
+    # text as SQL, and objects of Python
+    "select * from query('select 1')",
+    "select * from query_table('events')",
+    "select * from query_table(['events', 'lines'])",
+    "select * from json_execute_serialized_sql(json_serialize_sql('select 1'))",
+    "select * from python_object",
+    "select * from SECRET",
+    "select * from python_map_function(1, 2)",
+    "select * from arrow_scan(1, 2, 3)",
+    "select * from pandas_scan(1)",
+    "select * from seq_scan('events')",
+]
+RUNAWAY = [
+    "with recursive t as (select 1 as i union all select i + 1 from t) select count(*) from t",
+    "with recursive t as (select 1 as i union all select i from t) select * from t",
+    "with recursive t as (select 'aaaaaaaa' as s union all select s || s from t) select max(length(s)) from t",
+    "select count(*) from range(1000000000000)",
+    "select * from range(1000000000000)",
+    "select list(range) from range(1000000000000)",
+    "select string_agg(range::varchar) from range(1000000000000)",
+    "select * from range(1000000000000) order by random()",
+    "select count(*) from range(1000000) a, range(1000000) b where a.range + b.range = 1",
+    "select count(distinct hash(a.range, b.range)) from range(1000000) a, range(1000000) b",
+    "select count(*) from generate_series(timestamp '1000-01-01', timestamp '9000-01-01', interval 1 microsecond)",
+    "select repeat('abcdefgh', 1000000000)",
+    "select repeat('a', 9000) || repeat('b', 1e9::bigint)",
+    "select rpad('a', 2000000000, 'b')",
+    "select lpad('a', 2000000000, 'b')",
+    "select bitstring('1', 2000000000)",
+    "select range(100000000)",
+    "select generate_series(timestamp '1000-01-01', timestamp '9000-01-01', interval 1 microsecond)",
+    "select list_resize([1], 1000000000)",
+    "select format('{{:>2000000000}}', 'a')",
+    "select format('{{:>{{}}}}', 'a', 2000000000)",
+    "select printf('%2000000000d', 1)",
+    "select printf('%*d', 2000000000, 1)",
+    "select list_transform(l, lambda x: l) from (select range(10000) as l), range(100000)",
+    "select replace(replace(replace(s, 'a', s), 'a', s), 'a', s) from (select repeat('a', 1000) as s from range(2048))",
+    "select " + "(" * 20_000 + "1" + ")" * 20_000,
+    "select " + "not " * 20_000 + "true",
+    "select '" + "a" * (1 << 20) + "'",
+]
+python_object = "an object that a query must not see"
+
+
+@pytest.fixture(scope="module")
+def profile() -> fastprof.Profile:
+    return fastprof.load("demo/pod")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "private.csv").write_text(SECRET)
+    return tmp_path
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_a_query_only_reads_its_tables(query: str, profile: fastprof.Profile, folder: Path) -> None:
+    before = dict(os.environ)
+    with pytest.raises(fastprof.UsageError) as refused:
+        profile.sql(query.format(file=folder / "private.csv", folder=folder))
+    assert SECRET not in str(refused.value)
+    assert [path.name for path in folder.iterdir()] == ["private.csv"]
+    assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("query", RUNAWAY, ids=lambda query: query[:60])
+def test_a_query_is_stopped(query: str, profile: fastprof.Profile) -> None:
+    memory = 64 << 20
+    answer = query_profile(profile, query.format(), memory=memory, timeout=0.3, is_confined=True)
+    with pytest.raises((fastprof.UsageError, fastprof.MemoryLimitError)):
+        collect_table(answer, memory)
+    assert profile.sql("select 42 as a").to_pylist() == [{"a": 42}]
+
+
+def test_the_limit_of_the_process_is_restored(profile: fastprof.Profile) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    answer = query_profile(profile, "select 1 as a", is_confined=True)
+    assert collect_table(answer, 1 << 20).to_pylist() == [{"a": 1}]
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_duckdb_refuses_files_too(folder: Path) -> None:
+    """Its own switches are set, should a query get past the check."""
+    file = folder / "private.csv"
+    with sql._connect(1 << 30, 1) as (connection, _):
+        for query in (f"from read_text('{file}')", f"copy (select 1) to '{folder}/out.csv'", f"attach '{folder}/a.db'"):
+            with pytest.raises(duckdb.Error, match=r"disabled|locked"):
+                connection.execute(query)
+        with pytest.raises(duckdb.Error, match="locked"):
+            connection.execute("set enable_external_access = true")
+        with pytest.raises(duckdb.CatalogException):
+            connection.execute("select * from python_object")
+    assert [path.name for path in folder.iterdir()] == ["private.csv"]
