@@ -153,7 +153,7 @@ def _list_report_tables(analysis: str) -> dict[str, TableSchema]:
 
 
 def _find_schema(name: str) -> TableSchema | None:
-    """Return the schema of a table, or None if there is no table of this name."""
+    """Return the schema of a table, or None without a table of this name."""
     analysis, dot, table = name.partition(".")
     if not dot:
         return TABLES.get(name)

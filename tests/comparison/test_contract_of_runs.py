@@ -85,7 +85,7 @@ def test_every_null_figure_has_a_reason(report: contract.AnalysisReport) -> None
 
 def test_a_report_is_finite_json_and_the_same_again(report: contract.AnalysisReport) -> None:
     text = b"".join(report_json.chunks(report))
-    document = json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
+    document = json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
     assert document["scalars"].keys() == report.scalars.keys()
     for table in report.tables.values():
         for column in table.columns:

@@ -19,7 +19,7 @@ from fastprof.tables.table_set import TableSet
 from fastprof.wording.patterns import compile_late
 
 OP_ARGUMENTS: Final = ("Input type", "Input Dims", "Input Strides", "Concrete Inputs")
-"""Arguments of an op that tell calls of one name apart, as PyTorch's profiler records them."""
+"""Arguments of an op that separate calls of one name, as PyTorch's profiler records them."""
 DEVICES: Final = ("all", "cpu", "gpu")
 _MARKER: Final = compile_late(r".*#(\d{1,18})")
 _STREAM: Final = "stream"
