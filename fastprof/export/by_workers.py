@@ -25,6 +25,7 @@ from fastprof.export.hive import (
     index_for,
     log_folder_name,
     write_host,
+    write_parts,
     write_sources,
 )
 from fastprof.export.new_files import make_parts_folder, wrap_output_errors
@@ -348,7 +349,7 @@ class _ExportByWorkers:
             sources = [{name: source[name] for name in ("path", "size_bytes")}]
             about = {"fastprof.schema_version": VERSION} | make_source_metadata(self.run.start, sources)
             mine = log.take(pa.array(rows.get(self.places[number].name, []), pa.int64()))
-            self._folder(self.out, number).write("import_log", [mine.replace_schema_metadata(about)])
+            write_parts(self._folder(self.out, number), "import_log", [mine.replace_schema_metadata(about)])
 
 
 def _move_folder(folder: Path, target: Path, name: str) -> None:
