@@ -13,14 +13,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
 from fastprof._version import __version__
 from fastprof.decode.workers import Progress
-from fastprof.errors import UsageError
 from fastprof.export.dataset_files import (
     BY_HOSTS,
     START_TIME,
@@ -32,7 +31,8 @@ from fastprof.export.dataset_files import (
     group_hosts,
     repeat_text,
 )
-from fastprof.export.destinations import Destination, open_destination
+from fastprof.export.dataset_reports import ReportsOfRun, list_report_tables, make_report_tables
+from fastprof.export.destinations import open_destination
 from fastprof.export.hive import check_any_hosts, find_log_owners
 from fastprof.export.run_here import RunHere
 from fastprof.export.run_manifests import RunContent, RunWriter, check_format, digest_values
@@ -66,6 +66,7 @@ class Exportable(Protocol):
     def exported(self) -> TableSet | TablesOfRuns: ...
     @property
     def by_workers(self) -> Sequence[RunOfWorkers]: ...
+    def exported_reports(self, names: Sequence[str]) -> ReportsOfRun: ...
 
 
 class HostsOfRun(Protocol):
@@ -100,6 +101,7 @@ def add_run(
     out: str | os.PathLike[str],
     *,
     tables: Sequence[str] | None = None,
+    reports: Sequence[str] = (),
     replace: bool = False,
     flat: bool = False,
     progress: Progress | None = None,
@@ -113,13 +115,17 @@ def add_run(
     check_any_hosts(len(facts))
     names = hosts_of_run.recorded() if tables is None else tables
     chosen = [name for name in TABLES if name in names]
-    settings = {"tables": chosen, "selected": hosts_of_run.selected, "flat": flat}
+    of_run = profile.exported_reports(reports)
+    settings = {"tables": chosen, "reports": [*of_run.tables], "selected": hosts_of_run.selected, "flat": flat}
     values = sorted([host.host, host.size_bytes, host.digest] for host in facts)
     content = RunContent(hosts_of_run.name or facts[0].host, find_path(facts), digest_values(values), settings)
-    writer = RunWriter(destination, content, [*chosen, RUNS.name], replace)
+    writer = RunWriter(destination, content, [*chosen, *list_report_tables(of_run), RUNS.name], replace)
     if writer.files is None:
         return AddedRun(writer.run, False)
     files = write_tables(hosts_of_run, writer.files, facts, chosen)
+    if of_run.tables:
+        for table, rows in make_report_tables(writer.files, of_run.compute()).items():
+            files += write_rows(writer.files, table, rows)
     files += write_rows(writer.files, RUNS.name, _make_runs_row(writer, facts))
     faults = [
         {name: getattr(row, name) for name in ("severity", "code", "path", "example", "count")}
@@ -144,7 +150,8 @@ def open_hosts_of_run(profile: Exportable, progress: Progress | None) -> HostsOf
 def find_path(hosts: Sequence[HostFacts]) -> str:
     """Return the folder that the captures have in common, as an absolute path or a URL."""
     paths = [host.path if "://" in host.path else os.path.realpath(host.path) for host in hosts]
-    return os.path.commonprefix([path.rpartition("/")[0] + "/" for path in paths]).rpartition("/")[0]
+    levels = zip(*(path.split("/")[:-1] for path in paths), strict=False)
+    return "/".join(names[0] for names in takewhile(lambda names: len({*names}) == 1, levels)) or "/"
 
 
 def write_tables(

@@ -1,7 +1,7 @@
 """The Parquet files of a run in a dataset: columns ``run`` and ``host`` in front, ids that begin at 0 on each host.
 
-    TABLE/run=RUN_ID/part-0.parquet                small tables: all hosts of the run
-    TABLE/run=RUN_ID/host-00000-00007-0.parquet    tables of events: hosts by number, each with row groups of its own
+TABLE/run=RUN_ID/part-0.parquet                small tables: all hosts of the run
+TABLE/run=RUN_ID/host-00000-00007-0.parquet    tables of events: hosts by number, each with row groups of its own
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _LARGEST_FILE: Final = 384 << 20
 """Bytes after which a table goes on in another file."""
 _MOST_BUFFERED: Final = 64 << 20
 """Bytes of captures whose rows of small tables are one row group."""
+_KEYS: Final = (RUN, HOST)
 _SORTED: Final = {"events": ("line_id", "start_ps"), "event_stats": ("event_id",), "nesting": ("event_id",)}
 _TIME: Final = pa.timestamp("ns", "UTC")
 START_TIME: Final = Kind(_TIME)("start_time", "start of profiling, UTC; null: not recorded")
@@ -41,9 +42,9 @@ START_TIME: Final = Kind(_TIME)("start_time", "start of profiling, UTC; null: no
 
 def make_schema(table: str, flat: bool = False) -> pa.Schema:
     """Return the schema of a capture table in a dataset. ``flat``: lists and maps are JSON text."""
-    fields = [RUN.field(TEXT), HOST.field(TEXT)]
+    fields = [key.field() for key in _KEYS]
     for column in TABLES[table].columns:
-        if column.name in ("run", "host"):
+        if column.name in (RUN.name, HOST.name):
             continue
         field = column.field()
         if column.name in NUMBERED:
@@ -103,16 +104,13 @@ class RunFiles:
     def prepare(self, table: str, rows: pa.Table, host: str | Sequence[str]) -> pa.Table:
         """Return the rows as their file has them. ``host``: of all rows, or of each."""
         schema = make_schema(table, self.flat)
-        columns = {"run": repeat_text(self.run, len(rows))}
-        if isinstance(host, str):
-            columns["host"] = repeat_text(host, len(rows))
-        else:
-            columns["host"] = pa.array(host, pa.string()).dictionary_encode()
         if table == "hosts":
-            columns["start_time"] = make_times(rows["start_unix_ns"])
-        arrays = [columns[name] if name in columns else rows[name] for name in schema.names]
-        rows = pa.table(arrays, names=schema.names)
-        return drop_unused_texts(flatten_table(rows) if self.flat else rows).cast(schema)
+            rows = rows.append_column(START_TIME.name, make_times(rows["start_unix_ns"]))
+        rows = drop_unused_texts(rows.select(schema.names[len(_KEYS) :]))
+        hosts = repeat_text(host, len(rows)) if isinstance(host, str) else pa.array(host, TEXT)
+        keys = [repeat_text(self.run, len(rows)), hosts]
+        rows = flatten_table(rows) if self.flat else rows
+        return pa.table([*keys, *rows.columns], names=schema.names).cast(schema)
 
 
 def repeat_text(text: str, rows: int) -> pa.DictionaryArray:

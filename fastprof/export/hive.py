@@ -169,9 +169,7 @@ def _stream(tables: TableSet, folder: HostSink, names: Sequence[str], tally: Tal
     )
     decoder = tables.decoder(request)
     with ExitStack() as open_files:
-        outputs = {
-            name: open_files.enter_context(folder.open(name, partial(_empty, tables, name))) for name in names
-        }
+        outputs = {name: open_files.enter_context(folder.open(name, partial(_empty, tables, name))) for name in names}
         pool = open_files.enter_context(ThreadPoolExecutor(len(outputs)))
         writing: list[Future[None]] = []
         read = 0

@@ -82,7 +82,9 @@ class RunHere:
                 def take(host: str, rows: SmallRows, sizes: dict[str, int] = sizes) -> None:
                     small.add(rows, sizes[host])
 
-                written += write_group(files, group, (host for _, host in zip(group, hosts, strict=False)), chosen, take, tally)
+                written += write_group(
+                    files, group, (host for _, host in zip(group, hosts, strict=False)), chosen, take, tally
+                )
         return written
 
     def read_log(self) -> pa.Table:

@@ -1,8 +1,8 @@
 """The manifests of a dataset: which runs are in it, and how several writers share it.
 
-    _fastprof/format.json         layout and schema version, put once
-    _fastprof/begun/RUN_ID.json   who writes the run, deleted at the end
-    _fastprof/runs/RUN_ID.json    the manifest of a run, put last: without it, files are no run
+_fastprof/format.json         layout and schema version, put once
+_fastprof/begun/RUN_ID.json   who writes the run, deleted at the end
+_fastprof/runs/RUN_ID.json    the manifest of a run, put last: without it, files are no run
 """
 
 from __future__ import annotations
@@ -190,5 +190,3 @@ class RunWriter:
 
 def name_manifest(run: str) -> str:
     return f"_fastprof/runs/{encode_folder_value(run)}.json"
-
-

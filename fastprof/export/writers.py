@@ -37,7 +37,11 @@ class ParquetWriter:
     def __init__(self, path: Path | pa.NativeFile, schema: pa.Schema, sorted_by: Sequence[str] = ()) -> None:
         """``sorted_by``: columns by which the rows of each row group are sorted, ascending, nulls last."""
         texts = [f.name for f in schema if pa.types.is_dictionary(f.type) or pa.types.is_string(f.type)]
-        times = {field.name: "DELTA_BINARY_PACKED" for field in schema if field.name in TIMES}
+        times = {
+            field.name: "DELTA_BINARY_PACKED"
+            for field in schema
+            if field.name in TIMES and pa.types.is_integer(field.type)
+        }
         self._writer = pq.ParquetWriter(
             path,
             schema,
@@ -47,6 +51,7 @@ class ParquetWriter:
             column_encoding=times,
             dictionary_pagesize_limit=1 << 30,
             write_page_index=True,
+            write_batch_size=1 << 16,
             sorting_columns=[pq.SortingColumn(schema.get_field_index(name)) for name in sorted_by] or None,
         )
 
