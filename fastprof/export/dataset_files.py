@@ -178,11 +178,11 @@ class _DigestSink:
         self.digest = blake2b(digest_size=16)
 
     def write(self, data: Any) -> int:
-        data = memoryview(data)
+        size = memoryview(data).nbytes
         self.digest.update(data)
         self._sink.write(data)
-        self._size += data.nbytes
-        return data.nbytes
+        self._size += size
+        return size
 
     def tell(self) -> int:
         return self._size

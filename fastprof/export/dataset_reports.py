@@ -69,9 +69,8 @@ def make_report_tables(files: RunFiles, reports: Mapping[str, ReportOfJobs]) -> 
                 figures.append((label, name, figure.name, *_split_value(figure.value), figure.unit, figure.reason))
             notices += [(label, name, notice.severity, notice.text) for notice in of_job.notices]
     united = {name: drop_unused_texts(pa.concat_tables(parts).unify_dictionaries()) for name, parts in tables.items()}
-    return united | {
-        table.name: _make_table(files, table, rows) for table, rows in ((FIGURES, figures), (NOTICES, notices))
-    }
+    of_all = ((FIGURES, figures), (NOTICES, notices))
+    return united | {table.name: _make_table(files, table, rows) for table, rows in of_all}
 
 
 def _split_value(value: Any) -> tuple[int | None, float | None, str | None]:

@@ -41,8 +41,8 @@ def write(
     ``layout``: "dataset" adds the runs to a dataset of Parquet files; "paths" writes a folder a host, as ``folders``
     describes; None: a dataset, or paths if the format is not Parquet. ``reports``: analyses whose tables, figures and
     notices are added to the dataset, "all" for all. ``replace`` (in a dataset, ``force`` too): replace runs that are
-    there with other content. ``flat``: lists and maps as JSON text. ``progress`` hears of stages. UsageError: an unknown
-    name, or no host is selected. OutputError: ``out`` cannot be written, or is not what the layout needs.
+    there with other content. ``flat``: lists and maps as JSON text. ``progress`` receives stages. UsageError: an
+    unknown name, or no host is selected. OutputError: ``out`` cannot be written, or is not what the layout needs.
     """
     layout = choose_layout(layout, format)
     if layout == "paths":

@@ -156,7 +156,8 @@ class RunWriter:
         self.files = RunFiles(self.destination, self.run, suffix)
 
     def commit(self, files: Iterable[WrittenFile], about: Mapping[str, Any]) -> None:
-        """Put the manifest, then delete what is not in it. OutputError: another writer was first, with other content."""
+        """Put the manifest, then delete what it does not list. OutputError: another writer was first, with other
+        content."""
         written = [{name: getattr(file, name) for name in WrittenFile.__slots__} for file in files]
         document = {
             "run": self.run, "name": self.content.name, "path": self.content.path, "content": self.content.content,
