@@ -8,6 +8,7 @@ from hashlib import blake2b
 import pyarrow as pa
 
 from fastprof.decode.import_log import ImportLog
+from fastprof.decode.selection import Selection
 from fastprof.decode.workers import Progress
 from fastprof.decode.xspace_capture import Capture
 from fastprof.export.dataset_files import (
@@ -42,9 +43,8 @@ def describe_host(session: OpenSession, number: int) -> HostFacts:
     return HostFacts(number, capture.host, capture.path, capture.size_bytes, start, digest_capture(capture))
 
 
-def describe_selection(tables: TableSet) -> str:
+def describe_selection(selection: Selection) -> str:
     """Return the selected events as text, without hosts: these are known by their captures."""
-    selection = tables.selection
     return repr((selection.planes, selection.lines, selection.names, selection.time_ps, selection.host_times))
 
 
@@ -55,7 +55,7 @@ class RunHere:
         self.tables = tables
         self.name = tables.session.run
         self.log: ImportLog = tables.session.log
-        self.selected = describe_selection(tables)
+        self.selected = describe_selection(tables.selection)
         self._progress = progress or tables.workers.progress
 
     def describe(self, recorded: bool) -> list[HostFacts]:  # noqa: ARG002
