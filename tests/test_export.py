@@ -75,12 +75,12 @@ def test_real_captures_read_back(capture: Path, tmp_path: Path) -> None:
 
 def test_a_profile_writes_itself(run: Path, tmp_path: Path) -> None:
     profile = fastprof.load(run)
-    profile.to_parquet(tmp_path / "out", tables=["lines", "nesting", "lines"])
+    profile.to_parquet(tmp_path / "out", tables=["lines", "nesting", "lines"], layout="paths")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["lines", "nesting", "session.json"]
     check_export(tmp_path / "out", profile, ["lines", "nesting"])
     with pytest.raises(fastprof.OutputError, match="already exists"):
-        profile.to_parquet(str(tmp_path / "out"))
-    profile.to_parquet(str(tmp_path / "out"), force=True)
+        profile.to_parquet(str(tmp_path / "out"), layout="paths")
+    profile.to_parquet(str(tmp_path / "out"), force=True, layout="paths")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted([*DEFAULT_TABLES, "session.json"])
 
 

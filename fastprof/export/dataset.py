@@ -118,7 +118,9 @@ def add_run(
     of_run = profile.exported_reports(reports)
     settings = {"tables": chosen, "reports": [*of_run.tables], "selected": hosts_of_run.selected, "flat": flat}
     values = sorted([host.host, host.size_bytes, host.digest] for host in facts)
-    content = RunContent(hosts_of_run.name or facts[0].host, find_path(facts), digest_values(values), settings)
+    content = RunContent(
+        hosts_of_run.name or facts[0].host, find_path([host.path for host in facts]), digest_values(values), settings
+    )
     writer = RunWriter(destination, content, [*chosen, *list_report_tables(of_run), RUNS.name], replace)
     if writer.files is None:
         return AddedRun(writer.run, False)
@@ -147,9 +149,9 @@ def open_hosts_of_run(profile: Exportable, progress: Progress | None) -> HostsOf
     return RunHere(exported, progress)
 
 
-def find_path(hosts: Sequence[HostFacts]) -> str:
+def find_path(captures: Sequence[str]) -> str:
     """Return the folder that the captures have in common, as an absolute path or a URL."""
-    paths = [host.path if "://" in host.path else os.path.realpath(host.path) for host in hosts]
+    paths = [path if "://" in path else os.path.realpath(path) for path in captures]
     levels = zip(*(path.split("/")[:-1] for path in paths), strict=False)
     return "/".join(names[0] for names in takewhile(lambda names: len({*names}) == 1, levels)) or "/"
 

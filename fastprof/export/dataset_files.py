@@ -147,7 +147,7 @@ class TableWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Write prepared rows."""
-        if self._open is not None and self._open.sink.tell() >= _LARGEST_FILE:
+        if self._open is not None and self._open.sink.size >= _LARGEST_FILE:
             self._close(None, None, None)
         if self._open is None:
             folder = self.files.name_folder(self.table)
@@ -174,18 +174,18 @@ class _DigestSink:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._size = 0
+        self.size = 0
         self.digest = blake2b(digest_size=16)
 
     def write(self, data: Any) -> int:
         size = memoryview(data).nbytes
         self.digest.update(data)
         self._sink.write(data)
-        self._size += size
+        self.size += size
         return size
 
     def tell(self) -> int:
-        return self._size
+        return self.size
 
     def flush(self) -> None: ...
 
@@ -213,7 +213,7 @@ class _OpenFile:
                 self._stack.__exit__(*error)
                 return None
             self._writer.close()
-        return WrittenFile(self.name, self.table, self.rows, self.sink.tell(), self.sink.digest.hexdigest())
+        return WrittenFile(self.name, self.table, self.rows, self.sink.size, self.sink.digest.hexdigest())
 
 
 # ---- hosts

@@ -18,7 +18,6 @@ class Sink(Protocol):
     """Receives the bytes of one object. pyarrow's writers take it as a file."""
 
     def write(self, data: bytes | memoryview, /) -> int: ...
-    def tell(self) -> int: ...
 
 
 class Destination(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -11,6 +11,8 @@ from fastprof.decode.workers import Progress
 from fastprof.errors import UsageError
 from fastprof.export import dataset, folders
 from fastprof.export.dataset import AddedRun
+from fastprof.export.destinations import open_destination
+from fastprof.export.run_manifests import check_format, has_run
 from fastprof.wording.spelling import suggest_name
 
 LAYOUTS: Final = ("dataset", "paths")
@@ -64,6 +66,14 @@ def choose_layout(layout: str | None, format: str) -> str:
     if layout == "dataset" and format != "parquet":
         raise UsageError(f"a dataset has Parquet files; for {format}, use the layout paths")
     return layout
+
+
+def find_known_runs(out: str | os.PathLike[str], runs: Iterable[tuple[str, Sequence[str]]]) -> list[bool]:
+    """Return whether a dataset has a run, for each name and paths of captures. No capture is opened. OutputError:
+    ``out`` is not a dataset."""
+    destination = open_destination(out)
+    check_format(destination)
+    return [has_run(destination, name, dataset.find_path(captures)) for name, captures in runs]
 
 
 def write_dataset(

@@ -49,6 +49,12 @@ def _check_empty(destination: Destination) -> None:
             raise OutputError(text, path=destination.place)
 
 
+def has_run(destination: Destination, name: str, path: str) -> bool:
+    """Return whether the dataset has a run of this name from this folder, whatever its content."""
+    manifest = read_document(destination, name_manifest(shorten_path_part(name)))
+    return manifest is not None and manifest.get("path") == path
+
+
 def read_document(destination: Destination, name: str) -> dict[str, Any] | None:
     """Return a JSON object, None if there is none. OutputError: it is damaged."""
     data = destination.read(name)
