@@ -108,11 +108,11 @@ def add_run(
 ) -> AddedRun:
     """Add a run to the dataset ``out``. UsageError: no host is selected. OutputError: ``out`` is no dataset or of a
     newer version, or has the run with other content or settings, unless ``replace``."""
-    destination = open_destination(out)
-    check_format(destination)
     hosts_of_run = open_hosts_of_run(profile, progress)
     facts = hosts_of_run.describe(tables is None)
     check_any_hosts(len(facts))
+    destination = open_destination(out)
+    check_format(destination)
     names = hosts_of_run.recorded() if tables is None else tables
     chosen = [name for name in TABLES if name in names]
     of_run = profile.exported_reports(reports)

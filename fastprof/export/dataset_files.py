@@ -176,11 +176,13 @@ class _DigestSink:
         self._sink = sink
         self.size = 0
         self.digest = blake2b(digest_size=16)
+        self.is_closed = False
 
     def write(self, data: Any) -> int:
         size = memoryview(data).nbytes
         self.digest.update(data)
-        self._sink.write(data)
+        if not self.is_closed:
+            self._sink.write(data)
         self.size += size
         return size
 
@@ -198,9 +200,10 @@ class _OpenFile:
         self.table = table
         self.schema = schema
         self.rows = 0
-        self._stack = ExitStack()
-        self.sink = _DigestSink(self._stack.enter_context(destination.open_writer(name)))
-        self._writer = ParquetWriter(pa.PythonFile(self.sink, "w"), schema, _SORTED.get(table, ()))
+        with ExitStack() as stack:
+            self.sink = _DigestSink(stack.enter_context(destination.open_writer(name)))
+            self._writer = ParquetWriter(pa.PythonFile(self.sink, "w"), schema, _SORTED.get(table, ()))
+            self._stack = stack.pop_all()
 
     def write(self, rows: pa.Table) -> None:
         self._writer.write(rows.replace_schema_metadata(self.schema.metadata))
@@ -208,11 +211,14 @@ class _OpenFile:
 
     def close(self, *error: Any) -> WrittenFile | None:
         """Complete the file, or give it up because of an error."""
-        with self._stack:
+        try:
             if error[0] is not None:
                 self._stack.__exit__(*error)
                 return None
-            self._writer.close()
+            with self._stack:
+                self._writer.close()
+        finally:
+            self.sink.is_closed = True  # pyarrow closes a writer once more when it deletes it
         return WrittenFile(self.name, self.table, self.rows, self.sink.size, self.sink.digest.hexdigest())
 
 

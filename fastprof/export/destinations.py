@@ -125,20 +125,22 @@ class LocalFolder:
 
 
 def _open_locked(target: Path) -> tuple[Path, BinaryIO]:
-    for _ in range(100):
+    for attempt in range(100):
         hidden = target.with_name(f".{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}"
                                   f".{os.urandom(6).hex()}{_PARTIAL}")  # fmt: skip
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            os.makedirs(target.parent, exist_ok=True)  # noqa: PTH103  Path.mkdir recurses forever below /proc
             file = hidden.open("xb", buffering=1 << 20)
         except FileNotFoundError:
+            if attempt == 99:
+                raise
             continue  # another process deleted its last file, and the folder with it
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         if hidden.exists():
             return hidden, file
         file.close()  # another process took it for one that was left
-    raise OutputError("its folders disappear while they are written", path=str(target))
+    raise OutputError("another process deletes what is being written", path=str(target))
 
 
 def _is_locked(path: Path) -> bool:

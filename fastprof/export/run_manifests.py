@@ -127,7 +127,7 @@ class RunWriter:
             claim = {"work": self.content.work, "path": self.content.path, "tables": [*self.tables]}
             if self.destination.put_new(self._claim, encode_document(claim)):
                 if self.destination.read(name_manifest(self.run)) is None:
-                    self.files = RunFiles(self.destination, self.run)
+                    self._name_files()
                     return True
                 self.destination.delete(self._claim)
                 continue  # it was added in the meantime
@@ -142,6 +142,9 @@ class RunWriter:
             self._take_over(claim, other, f".{self.content.work[:8]}")
             return True
         return False
+
+    def _name_files(self, suffix: str = "") -> None:
+        self.files = RunFiles(self.destination, self.run, suffix, self.content.settings["flat"])
 
     @property
     def _claim(self) -> str:
@@ -159,7 +162,7 @@ class RunWriter:
         """Go on after, or beside, another writer of the run. ``suffix``: of files, unless they are the same."""
         self.tables = sorted({*self.tables, *other.get("tables", ())})
         self.destination.put(self._claim, encode_document(claim | {"tables": self.tables}))
-        self.files = RunFiles(self.destination, self.run, suffix)
+        self._name_files(suffix)
 
     def commit(self, files: Iterable[WrittenFile], about: Mapping[str, Any]) -> None:
         """Put the manifest, then delete what it does not list. OutputError: another writer was first, with other

@@ -12,7 +12,6 @@ import pytest
 from fastprof import export
 from fastprof.errors import OutputError
 
-
 PATHS = ("--layout", "paths")
 
 
