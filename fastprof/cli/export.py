@@ -8,6 +8,7 @@ TABLE/host=HOST/part-0.parquet. The export is streamed: memory is bounded for ca
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import arguments
@@ -67,6 +68,9 @@ def run(args: argparse.Namespace) -> None:
             )
     if args.output == "-":
         raise UsageError("export writes a directory; give its name with -o")
+    if args.ddl:
+        _print_ddl(args)
+        return
     if not args.session:
         raise UsageError("give the SESSION to export")
     layout = args.layout or ("dataset" if args.format == "parquet" else "paths")
@@ -78,6 +82,17 @@ def run(args: argparse.Namespace) -> None:
         _add_all_runs(args)
     else:
         _add_to_dataset(args)
+
+
+def _print_ddl(args: argparse.Namespace) -> None:
+    from fastprof.export import ddl, exports
+    from fastprof.profile.exported_reports import list_report_schemas
+
+    if args.session or args.output is None:
+        raise UsageError("--ddl takes no SESSION, and -o OUT: the path or URL of the dataset")
+    schemas = exports.make_schemas(args.tables, list_report_schemas(args.reports or ()), args.flat)
+    for statement in ddl.write_ddl(args.ddl, args.output, schemas):
+        sys.stdout.write(f"{statement}\n\n")
 
 
 def _write_folders(args: argparse.Namespace) -> None:

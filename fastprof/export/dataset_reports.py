@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from fastprof.export.dataset_files import RunFiles, flatten_table, repeat_text
+from fastprof.export.dataset_files import RunFiles, flatten_schema, flatten_table, repeat_text
 from fastprof.export.hive import drop_unused_texts
 from fastprof.schema.capture_tables import RUN
 from fastprof.schema.tables import TEXT, Count, Number, String, TableSchema, Text
@@ -71,6 +71,13 @@ def make_report_tables(files: RunFiles, reports: Mapping[str, ReportOfJobs]) -> 
     united = {name: drop_unused_texts(pa.concat_tables(parts).unify_dictionaries()) for name, parts in tables.items()}
     of_all = ((FIGURES, figures), (NOTICES, notices))
     return united | {table.name: _make_table(files, table, rows) for table, rows in of_all}
+
+
+def make_report_schema(table: TableSchema, flat: bool) -> pa.Schema:
+    """Return the schema of a table of a report in a dataset."""
+    columns = [column.field() for column in table.columns if column.name not in (RUN.name, _JOB.name)]
+    schema = pa.schema([RUN.field(), _JOB.field(), *columns])
+    return flatten_schema(schema) if flat else schema
 
 
 def _split_value(value: Any) -> tuple[int | None, float | None, str | None]:

@@ -7,12 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import pyarrow as pa
+
 from fastprof.decode.workers import Progress
 from fastprof.errors import UsageError
 from fastprof.export import dataset, folders
 from fastprof.export.dataset import AddedRun
+from fastprof.export.dataset_files import make_schema
+from fastprof.export.dataset_reports import FIGURES, NOTICES, make_report_schema
 from fastprof.export.destinations import open_destination
 from fastprof.export.run_manifests import check_format, has_run
+from fastprof.schema.tables import TableSchema
+from fastprof.tables.table_set import TABLES
 from fastprof.wording.spelling import suggest_name
 
 LAYOUTS: Final = ("dataset", "paths")
@@ -66,6 +72,14 @@ def choose_layout(layout: str | None, format: str) -> str:
     if layout == "dataset" and format != "parquet":
         raise UsageError(f"a dataset has Parquet files; for {format}, use the layout paths")
     return layout
+
+
+def make_schemas(tables: Sequence[str] | None, reports: Mapping[str, TableSchema], flat: bool) -> dict[str, pa.Schema]:
+    """Return the schemas of the tables of a dataset. ``reports``: tables of reports, by name."""
+    chosen = [name for name, table in TABLES.items() if not table.derived] if tables is None else tables
+    of_reports = {name: make_report_schema(table, flat) for name, table in reports.items()}
+    more = {table.name: table.arrow() for table in ((dataset.RUNS, FIGURES, NOTICES) if reports else (dataset.RUNS,))}
+    return {name: make_schema(name, flat) for name in chosen} | of_reports | more
 
 
 def find_known_runs(out: str | os.PathLike[str], runs: Iterable[tuple[str, Sequence[str]]]) -> list[bool]:
