@@ -78,6 +78,8 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError(f"a dataset has Parquet files; --format {args.format} needs --layout paths")
     if layout == "paths":
         _write_folders(args)
+    elif args.to:
+        _add_to_tables(args)
     elif args.all_runs:
         _add_all_runs(args)
     else:
@@ -120,6 +122,20 @@ def _add_to_dataset(args: argparse.Namespace) -> None:
             args.talk.note(f"{args.output} has the run {run.run} already; nothing to do")
     if any(run.is_new for run in added):
         args.talk.note(f"Wrote {args.output}")
+
+
+def _add_to_tables(args: argparse.Namespace) -> None:
+    from fastprof.export import exports, table_formats
+
+    if args.all_runs:
+        raise UsageError("--all-runs adds to a dataset: give -o OUT instead of --to")
+    session, profile = _open_selected(args)
+    settings = _get_settings(args) | {"replace": True}
+    table_formats.write_to_tables(
+        args.to, lambda folder: [run.run for run in exports.write_dataset(profile, folder, **settings)]
+    )
+    _note_remarks(session, profile, args)
+    args.talk.note(f"Wrote {args.to}")
 
 
 def _add_all_runs(args: argparse.Namespace) -> None:

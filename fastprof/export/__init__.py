@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fastprof.export.exports import write
 
-__all__ = ["by_workers", "exports", "folders", "new_files", "trace_batches", "trace_files", "write", "xspace_files"]
+__all__ = [
+    "by_workers", "ddl", "exports", "folders", "new_files", "table_formats", "trace_batches", "trace_files", "write",
+    "xspace_files",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
