@@ -36,7 +36,7 @@ from fastprof.export.destinations import open_destination
 from fastprof.export.hive import check_any_hosts, find_log_owners
 from fastprof.export.run_here import RunHere
 from fastprof.export.run_manifests import RunContent, RunWriter, check_format, digest_values
-from fastprof.schema.capture_tables import RUN
+from fastprof.schema.capture_tables import RUN, Nanoseconds
 from fastprof.schema.tables import TEXT, VERSION, Bytes, Count, String, TableSchema
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.table_set import TABLES, TableSet
@@ -51,6 +51,7 @@ RUNS: Final = TableSchema("runs", "a run of the dataset", (
     String("name", "name of the run when it was captured"),
     String("path", "folder, or capture, that the run was read from"),
     START_TIME,
+    Nanoseconds("start_unix_ns", "start of profiling, Unix time; null: not recorded"),
     Count("hosts", "number of hosts"),
     Bytes("size_bytes", "size of the captures, decompressed"),
     String("content", "digest of the captures"),
@@ -188,6 +189,7 @@ def _make_runs_row(writer: RunWriter, facts: Sequence[HostFacts]) -> pa.Table:
         "name": content.name,
         "path": content.path,
         "start_time": min(starts, default=None),
+        "start_unix_ns": min(starts, default=None),
         "hosts": len(facts),
         "size_bytes": sum(host.size_bytes for host in facts),
         "content": content.content,

@@ -93,13 +93,17 @@ def test_spark(spark: Any, out: Path) -> None:
 
 
 def test_spark_runs_the_statements(spark: Any, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "--ddl", "spark", "-o", str(out), "--tables", "events,lines"]) == 0
+    assert main(["export", "--ddl", "spark", "-o", str(out), "--tables", "events,lines,hosts"]) == 0
+    spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "false")
     for statement in filter(str.strip, capsys.readouterr().out.split(";")):
         spark.sql(statement)
     rows = spark.sql(
         "select run, host, count(*) from events join lines using (run, host, line_id) group by 1, 2"
     ).collect()
     assert {(row[0], row[1]): row[2] for row in rows} == expected(out, "events")
+    (first,) = spark.sql("select date_format(min(start_time), 'yyyy-MM-dd') from events_at").collect()
+    assert first[0] == "2026-11-21"
+    assert spark.sql("select count(start_unix_ns) from runs").collect()[0][0] == 2
 
 
 @pytest.mark.filterwarnings("ignore")
