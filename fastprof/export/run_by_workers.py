@@ -29,18 +29,19 @@ from fastprof.tables.table_set import TABLES, TableSet
 
 @dataclass(frozen=True, slots=True)
 class DescribeHosts:
-    """Returns the facts of each host, and the tables that its capture has if ``recorded``."""
+    """Returns the facts of each host, and the tables that its capture has if ``recorded``, None for an XSpace."""
 
     recorded: bool
 
-    def of_hosts(self, tables: TableSet, numbers: Sequence[int]) -> list[tuple[HostFacts, list[str]]]:
+    def of_hosts(self, tables: TableSet, numbers: Sequence[int]) -> list[tuple[HostFacts, list[str] | None]]:
         session = tables.session
-        return [
-            (describe_host(session, number), self._list_recorded(tables, session.hosts[number])) for number in numbers
-        ]
-
-    def _list_recorded(self, tables: TableSet, host: str) -> list[str]:
-        return TableSet(tables.session, Selection((host,))).recorded() if self.recorded else []
+        described: list[tuple[HostFacts, list[str] | None]] = []
+        for number in numbers:
+            recorded = None
+            if self.recorded and session.index.captures[number].environment.transcribed_from is not None:
+                recorded = TableSet(session, Selection((session.hosts[number],))).recorded()
+            described.append((describe_host(session, number), recorded))
+        return described
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class RunByWorkers:
         self.log = run.hosts.log
         self.selected = describe_selection(run.selection)
         self._progress = RunProgress(progress or run.hosts.progress, run.hosts.files)
-        self._recorded: set[str] = set()
+        self._recorded: list[list[str] | None] = []
         self._places: dict[int, ExportedHost] = {}
 
     def describe(self, recorded: bool) -> list[HostFacts]:
@@ -89,12 +90,15 @@ class RunByWorkers:
         for place, (host, tables) in zip(places, described, strict=True):
             if selection.hosts is None or place.name in selection.hosts:
                 self._places[place.number] = place
-                self._recorded.update(tables)
+                self._recorded.append(tables)
                 facts.append(replace(host, number=place.number, host=place.name))
         return facts
 
     def recorded(self) -> list[str]:
-        return [name for name in TABLES if name in self._recorded]
+        if None in self._recorded:  # as of ``TableSet.recorded``
+            return [name for name, table in TABLES.items() if not table.derived]
+        names = {name for tables in self._recorded for name in tables or ()}
+        return [name for name in TABLES if name in names]
 
     def write(
         self, files: RunFiles, groups: Sequence[Sequence[HostFacts]], chosen: Sequence[str], small: SmallTables
