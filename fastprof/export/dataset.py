@@ -107,7 +107,7 @@ def add_run(
     flat: bool = False,
     progress: Progress | None = None,
 ) -> AddedRun:
-    """Add a run to the dataset ``out``. UsageError: no host is selected. OutputError: ``out`` is no dataset or of a
+    """Add a run to the dataset ``out``. UsageError: no host is selected. OutputError: ``out`` is not a dataset, is of a
     newer version, or has the run with other content or settings, unless ``replace``."""
     hosts_of_run = open_hosts_of_run(profile, progress)
     facts = hosts_of_run.describe(tables is None)
