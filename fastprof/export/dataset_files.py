@@ -274,15 +274,16 @@ def count_before(session: OpenSession, flows: bool) -> dict[str, list[int]]:
     """Return how many planes, lines, events and flows there are before those of each capture."""
     index = session.index
     index.ensure(records.HOP)
-    planes = [part.plane_base for part in index.captures]
-    owners = np.searchsorted(planes, index.lines["plane_id"], side="right") - 1
-    lines = np.searchsorted(owners, np.arange(len(planes)))
-    events = np.append(0, np.cumsum(index.lines["event_count"]))[lines]
-    ends = session.flow_ends() if flows else [0] * len(planes)
-    return {
-        "planes": planes, "lines": lines.tolist(), "events": events.tolist(),
-        "flows": np.append(0, np.cumsum(ends))[:-1].tolist(),
-    }  # fmt: skip
+    planes = [len(part.capture.plane_keys) for part in index.captures]
+    owners = np.repeat(np.arange(len(planes)), planes)[index.lines["plane_id"]]
+    events = np.bincount(owners, index.lines["event_count"], len(planes)).astype(np.int64)
+    counts: dict[str, Any] = {
+        "planes": planes,
+        "lines": np.bincount(owners, minlength=len(planes)),
+        "events": events,
+        "flows": session.flow_ends() if flows else [0] * len(planes),
+    }
+    return {kind: np.append(0, np.cumsum(some))[:-1].tolist() for kind, some in counts.items()}
 
 
 SmallRows = dict[str, pa.Table]

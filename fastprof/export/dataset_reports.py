@@ -66,11 +66,18 @@ def make_report_tables(files: RunFiles, reports: Mapping[str, ReportOfJobs]) -> 
             for table, rows in of_job.tables.items():
                 tables.setdefault(f"{name}.{table}", []).append(_prepare(files, label, rows))
             for figure in of_job.scalars.values():
-                figures.append((label, name, figure.name, *_split_value(figure.value), figure.unit, figure.reason))
+                text = figure.value if isinstance(figure.value, str) else None
+                double = figure.value if isinstance(figure.value, float) else None
+                integer = int(figure.value) if isinstance(figure.value, int) else None
+                about = figure.unit, figure.reason
+                figures.append((label, name, figure.name, integer, double, text, *about))
             notices += [(label, name, notice.severity, notice.text) for notice in of_job.notices]
     united = {name: drop_unused_texts(pa.concat_tables(parts).unify_dictionaries()) for name, parts in tables.items()}
-    of_all = ((FIGURES, figures), (NOTICES, notices))
-    return united | {table.name: _make_table(files, table, rows) for table, rows in of_all}
+    for schema, rows in ((FIGURES, figures), (NOTICES, notices)):
+        columns = zip(*rows, strict=True) if rows else ((),) * (len(schema.columns) - 1)
+        arrays = [pa.array(values, column.type) for values, column in zip(columns, schema.columns[1:], strict=True)]
+        united[schema.name] = pa.Table.from_arrays([repeat_text(files.run, len(rows)), *arrays], schema=schema.arrow())
+    return united
 
 
 def make_report_schema(table: TableSchema, flat: bool) -> pa.Schema:
@@ -80,23 +87,9 @@ def make_report_schema(table: TableSchema, flat: bool) -> pa.Schema:
     return flatten_schema(schema) if flat else schema
 
 
-def _split_value(value: Any) -> tuple[int | None, float | None, str | None]:
-    if isinstance(value, str):
-        return None, None, value
-    if isinstance(value, float):
-        return None, value, None
-    return (None if value is None else int(value)), None, None
-
-
 def _prepare(files: RunFiles, job: str | None, rows: pa.Table) -> pa.Table:
     rows = rows.drop_columns([name for name in (RUN.name, _JOB.name) if name in rows.column_names])
     rows = drop_unused_texts(flatten_table(rows) if files.flat else rows)
     jobs = pa.nulls(len(rows), TEXT) if job is None else repeat_text(job, len(rows))
     fields = [RUN.field(), _JOB.field(), *rows.schema]
     return pa.Table.from_arrays([repeat_text(files.run, len(rows)), jobs, *rows.columns], schema=pa.schema(fields))
-
-
-def _make_table(files: RunFiles, table: TableSchema, rows: list[tuple[Any, ...]]) -> pa.Table:
-    values = [*zip(*rows, strict=True)] or [()] * (len(table.columns) - 1)
-    columns = [pa.array(of_column, column.type) for of_column, column in zip(values, table.columns[1:], strict=True)]
-    return pa.Table.from_arrays([repeat_text(files.run, len(rows)), *columns], schema=table.arrow())

@@ -47,7 +47,9 @@ def _define_bigquery(table: str, place: str, schema: pa.Schema) -> str:
 
 def _define_snowflake(table: str, place: str, schema: pa.Schema) -> str:
     def column(field: pa.Field) -> str:
-        kind = _name_snowflake_type(field.type)
+        kind = "TIMESTAMP_NTZ" if pa.types.is_timestamp(field.type) else _find_plain_type(field.type, _SNOWFLAKE)
+        if pa.types.is_nested(field.type):
+            kind = "OBJECT" if pa.types.is_map(field.type) else "ARRAY"
         return f'"{field.name}" {kind} AS (value:"{field.name}"::{kind})'
 
     columns = _list_columns(schema, column)
@@ -124,9 +126,3 @@ def _name_hive_type(kind: pa.DataType) -> str:
     if pa.types.is_struct(kind):
         return f"STRUCT<{', '.join(f'`{field.name}`: {_name_hive_type(field.type)}' for field in kind)}>"
     return "INT" if pa.types.is_int32(kind) else _find_plain_type(kind, _HIVE)
-
-
-def _name_snowflake_type(kind: pa.DataType) -> str:
-    if pa.types.is_nested(kind):
-        return "OBJECT" if pa.types.is_map(kind) else "ARRAY"
-    return "TIMESTAMP_NTZ" if pa.types.is_timestamp(kind) else _find_plain_type(kind, _SNOWFLAKE)

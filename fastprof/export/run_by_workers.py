@@ -56,15 +56,17 @@ class WriteGroup:
     def of_files(self, files: Iterator[tuple[int, TableSet]]) -> tuple[list[WrittenFile], list[tuple[str, SmallRows]]]:
         """Return the files, and the rows of small tables of each host."""
         small: list[tuple[str, SmallRows]] = []
-        hosts = self._open(files)
-        written = write_group(self.files, self.group, hosts, self.chosen, lambda host, rows: small.append((host, rows)))
-        return written, small
 
-    def _open(self, files: Iterator[tuple[int, TableSet]]) -> Iterator[HostTables]:
-        for file, tables in files:
-            yield from open_hosts(tables, self.places[file], self.chosen)
-            if "import_log" in self.chosen:
-                tables.session.read_all()
+        def hosts() -> Iterator[HostTables]:
+            for file, tables in files:
+                yield from open_hosts(tables, self.places[file], self.chosen)
+                if "import_log" in self.chosen:
+                    tables.session.read_all()
+
+        def take(host: str, rows: SmallRows) -> None:
+            small.append((host, rows))
+
+        return write_group(self.files, self.group, hosts(), self.chosen, take), small
 
 
 class RunByWorkers:
@@ -111,7 +113,10 @@ class RunByWorkers:
             written += of_group
             for host, rows in rows_of_hosts:
                 small.add(rows, sizes[host])
-        self._check_seen(files, written)
+        tables = {file.table for file in written}
+        there = {name for table in tables for name in files.destination.list(files.name_folder(table))}
+        if not {file.name for file in written} <= there:
+            raise OutputError(f"the files of a worker are not here: {SHARED}", path=files.destination.place)
         return written
 
     def _plan(
@@ -134,13 +139,6 @@ class RunByWorkers:
         places = tuple(tuple(numbers) for _, numbers in of_files)
         work = WriteGroup(files, tuple(group), tuple(chosen), places)
         return work, [(file, selection) for file, _ in of_files]
-
-    def _check_seen(self, files: RunFiles, written: Sequence[WrittenFile]) -> None:
-        """Raise OutputError if workers wrote to another file system."""
-        tables = {file.table for file in written}
-        there = {name for table in tables for name in files.destination.list(files.name_folder(table))}
-        if not {file.name for file in written} <= there:
-            raise OutputError(f"the files of a worker are not here: {SHARED}", path=files.destination.place)
 
     def read_log(self) -> pa.Table:
         return self.log.table()

@@ -31,7 +31,10 @@ def check_format(destination: Destination) -> None:
     version."""
     known = read_document(destination, _FORMAT)
     if known is None:
-        _check_empty(destination)
+        for name in destination.list(""):
+            if not name.startswith("_fastprof/") and destination.read(_FORMAT) is None:
+                text = f"contains {name!r} and is not a dataset; give an empty or new folder, or use --layout paths"
+                raise OutputError(text, path=destination.place)
         destination.put_new(_FORMAT, encode_document({"layout": LAYOUT, "schema_version": VERSION}))
         known = read_document(destination, _FORMAT) or {}
     layout, schema = known.get("layout"), known.get("schema_version")
@@ -40,13 +43,6 @@ def check_format(destination: Destination) -> None:
     if layout > LAYOUT or int(str(schema)) > int(VERSION):
         text = f"has layout {layout} and schema {schema}, newer than this fastprof's {LAYOUT} and {VERSION}; update it"
         raise OutputError(text, path=destination.place)
-
-
-def _check_empty(destination: Destination) -> None:
-    for name in destination.list(""):
-        if not name.startswith("_fastprof/") and destination.read(_FORMAT) is None:
-            text = f"contains {name!r} and is not a dataset; give an empty or new folder, or use --layout paths"
-            raise OutputError(text, path=destination.place)
 
 
 def has_run(destination: Destination, name: str, path: str) -> bool:
@@ -194,7 +190,7 @@ class RunWriter:
                     self.destination.delete(name)
         self.destination.delete(self._claim)
         for name in self.destination.list("_fastprof/"):
-            if name.rpartition("/")[2].startswith("."):
+            if not name.endswith(".json"):
                 self.destination.delete(name)
 
 

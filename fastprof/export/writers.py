@@ -117,7 +117,13 @@ def _make_csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def format_nested(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return lists and maps as JSON."""
-    return pa.chunked_array([pa.array([_format_cell(v) for v in column.to_pylist()], pa.string())])
+
+    def format_cell(value: Any) -> str | None:
+        if value is None:
+            return None
+        return format_json(value, pairs=bool(value) and isinstance(value, list) and isinstance(value[0], tuple))
+
+    return pa.chunked_array([pa.array([format_cell(value) for value in column.to_pylist()], pa.string())])
 
 
 def _escape_dictionary(array: pa.DictionaryArray) -> pa.Array:
@@ -127,12 +133,6 @@ def _escape_dictionary(array: pa.DictionaryArray) -> pa.Array:
 
 def _encode_cell(value: bytes | None) -> str | None:
     return None if value is None else base64.b64encode(value).decode()
-
-
-def _format_cell(value: Any) -> str | None:
-    if value is None:
-        return None
-    return format_json(value, pairs=bool(value) and isinstance(value, list) and isinstance(value[0], tuple))
 
 
 WRITERS: dict[str, type[Writer]] = {"parquet": ParquetWriter, "arrow": ArrowWriter, "csv": CsvWriter}

@@ -4,6 +4,7 @@ __all__ = [
     "batch",
     "captured_run",
     "comparison",
+    "exported_reports",
     "gate",
     "loading",
     "profile",

@@ -112,6 +112,17 @@ def test_runs_of_one_name_from_different_places(tmp_path: Path) -> None:
     assert len(list((tmp_path / "out/_fastprof/runs").iterdir())) == 2, "a copy is the same content"
 
 
+@pytest.mark.parametrize("name", [".hidden", "..", "a.partial", "日本語"])
+def test_runs_of_odd_names_are_added_beside_others(name: str, run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "logs/plugins/profile" / (name if name != ".." else "...")
+    folder.mkdir(parents=True)
+    (folder / "vm.xplane.pb").write_bytes(capture(0))
+    for path in (folder, run, folder):
+        fastprof.load(path).to_parquet(tmp_path / "out", tables=TABLES)
+    assert ds.dataset(tmp_path / "out/runs").to_table(["run"]).num_rows == 2
+    assert len(list((tmp_path / "out/_fastprof/runs").iterdir())) == 2
+
+
 def test_a_dataset_of_another_version(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     fastprof.load(run).to_parquet(out, tables=TABLES)
