@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from fastprof.errors import OutputError
-from fastprof.export.new_files import wrap_output_errors
+from fastprof.export.new_files import move_file, wrap_output_errors
 
 
 class Sink(Protocol):
@@ -75,11 +75,7 @@ class LocalFolder:
         with self._open_hidden(name) as (hidden, file):
             file.write(data)
             file.flush()
-            try:
-                self._path(name).hardlink_to(hidden)
-            except FileExistsError:
-                return False
-        return True
+            return move_file(hidden, self._path(name))
 
     def put(self, name: str, data: bytes) -> None:
         with self.open_writer(name) as sink:

@@ -36,6 +36,7 @@ def check_format(destination: Destination) -> None:
                 text = f"contains {name!r} and is not a dataset; give an empty or new folder, or use --layout paths"
                 raise OutputError(text, path=destination.place)
         destination.put_new(_FORMAT, encode_document({"layout": LAYOUT, "schema_version": VERSION}))
+        delete_leftovers(destination, "_fastprof/")
         known = read_document(destination, _FORMAT) or {}
     layout, schema = known.get("layout"), known.get("schema_version")
     if not isinstance(layout, int) or not str(schema).isdecimal():
@@ -43,6 +44,13 @@ def check_format(destination: Destination) -> None:
     if layout > LAYOUT or int(str(schema)) > int(VERSION):
         text = f"has layout {layout} and schema {schema}, newer than this fastprof's {LAYOUT} and {VERSION}; update it"
         raise OutputError(text, path=destination.place)
+
+
+def delete_leftovers(destination: Destination, folder: str) -> None:
+    """Delete what killed writers left in a folder of documents."""
+    for name in destination.list(folder):
+        if not name.endswith(".json"):
+            destination.delete(name)
 
 
 def has_run(destination: Destination, name: str, path: str) -> bool:
@@ -100,6 +108,7 @@ class RunWriter:
         self.tables = tables
         self.old: dict[str, Any] | None = None
         self.files: RunFiles | None = None
+        self.is_taken_over = False
         short = shorten_path_part(content.name)
         for self.run in (short, f"{short}~{content.content[:8]}"):
             if self._begin(replace):
@@ -156,6 +165,7 @@ class RunWriter:
 
     def _take_over(self, claim: dict[str, Any], other: Mapping[str, Any], suffix: str) -> None:
         """Go on after, or beside, another writer of the run. ``suffix``: of files, unless they are the same."""
+        self.is_taken_over = True
         self.tables = sorted({*self.tables, *other.get("tables", ())})
         self.destination.put(self._claim, encode_document(claim | {"tables": self.tables}))
         self._name_files(suffix)
@@ -189,9 +199,8 @@ class RunWriter:
                 if name not in listed:
                     self.destination.delete(name)
         self.destination.delete(self._claim)
-        for name in self.destination.list("_fastprof/"):
-            if not name.endswith(".json"):
-                self.destination.delete(name)
+        for folder in ("_fastprof/begun/", "_fastprof/runs/") if self.is_taken_over else ("_fastprof/begun/",):
+            delete_leftovers(self.destination, folder)
 
 
 def name_manifest(run: str) -> str:
