@@ -23,11 +23,12 @@ from fastprof.schema.value_classes import dataclass
 
 LAYOUT: Final = 1
 _FORMAT: Final = "_fastprof/format.json"
+_CURRENT: Final[dict[str, Any]] = {"layout": LAYOUT, "schema_version": VERSION}
 _ATTEMPTS: Final = 100
 
 
 def check_format(destination: Destination) -> None:
-    """Make the destination a dataset unless it is one. OutputError: it holds something else, or is of a newer
+    """Check that a destination is a dataset, or empty. OutputError: it holds something else, or is of a newer
     version."""
     known = read_document(destination, _FORMAT)
     if known is None:
@@ -35,9 +36,7 @@ def check_format(destination: Destination) -> None:
             if not name.startswith("_fastprof/") and destination.read(_FORMAT) is None:
                 text = f"contains {name!r} and is not a dataset; give an empty or new folder, or use --layout paths"
                 raise OutputError(text, path=destination.place)
-        destination.put_new(_FORMAT, encode_document({"layout": LAYOUT, "schema_version": VERSION}))
-        delete_leftovers(destination, "_fastprof/")
-        known = read_document(destination, _FORMAT) or {}
+        known = read_document(destination, _FORMAT) or _CURRENT
     layout, schema = known.get("layout"), known.get("schema_version")
     if not isinstance(layout, int) or not str(schema).isdecimal():
         raise OutputError(f"{_FORMAT} is damaged", path=destination.place)
@@ -46,17 +45,12 @@ def check_format(destination: Destination) -> None:
         raise OutputError(text, path=destination.place)
 
 
-def delete_leftovers(destination: Destination, folder: str) -> None:
-    """Delete what killed writers left in a folder of documents."""
-    for name in destination.list(folder):
-        if not name.endswith(".json"):
-            destination.delete(name)
-
-
 def has_run(destination: Destination, name: str, path: str) -> bool:
-    """Return whether the dataset has a run of this name from this folder, whatever its content."""
-    manifest = read_document(destination, name_manifest(shorten_path_part(name)))
-    return manifest is not None and manifest.get("path") == path
+    """Return whether the dataset has a run of this name from this folder, whatever its content. False while it is
+    written, or if its writer was killed."""
+    run = shorten_path_part(name)
+    manifest = read_document(destination, name_manifest(run))
+    return manifest is not None and manifest.get("path") == path and destination.read(name_claim(run)) is None
 
 
 def read_document(destination: Destination, name: str) -> dict[str, Any] | None:
@@ -112,6 +106,8 @@ class RunWriter:
         short = shorten_path_part(content.name)
         for self.run in (short, f"{short}~{content.content[:8]}"):
             if self._begin(replace):
+                if self.files is not None:  # after the claim, so that the next writer knows what may be left
+                    destination.put_new(_FORMAT, encode_document(_CURRENT))
                 return
         raise OutputError(f"other writers keep the run {self.run!r} busy", path=destination.place)
 
@@ -121,6 +117,7 @@ class RunWriter:
             manifest = read_document(self.destination, name_manifest(self.run))
             if manifest is not None and manifest.get("content") == self.content.content:
                 if manifest.get("settings") == self.content.settings:
+                    self._finish(manifest)
                     return True
                 self._replace(manifest, "tables, reports or filters", replace)
                 return True
@@ -153,14 +150,15 @@ class RunWriter:
 
     @property
     def _claim(self) -> str:
-        return f"_fastprof/begun/{encode_folder_value(self.run)}.json"
+        return name_claim(self.run)
 
     def _replace(self, manifest: dict[str, Any], what: str, replace: bool) -> None:
         if not replace:
             text = f"has the run {self.run!r} with other {what}; replace it with --replace"
             raise OutputError(text, path=self.destination.place)
         self.old = manifest
-        claim = {"work": self.content.work, "path": self.content.path, "tables": [*self.tables]}
+        self.tables = sorted({*self.tables, *(file["table"] for file in manifest.get("files", ()))})
+        claim = {"work": self.content.work, "path": self.content.path, "tables": self.tables}
         self._take_over(claim, read_document(self.destination, self._claim) or {}, f".{self.content.work[:8]}")
 
     def _take_over(self, claim: dict[str, Any], other: Mapping[str, Any], suffix: str) -> None:
@@ -170,6 +168,14 @@ class RunWriter:
         self.destination.put(self._claim, encode_document(claim | {"tables": self.tables}))
         self._name_files(suffix)
 
+    def _finish(self, manifest: Mapping[str, Any]) -> None:
+        """Clean up after a writer that was killed when it had put the manifest."""
+        claim = read_document(self.destination, self._claim)
+        if claim is not None and claim.get("work") == manifest.get("work"):
+            self._take_over(claim, claim, "")
+            self._clean(manifest)
+            self.files = None
+
     def commit(self, files: Iterable[WrittenFile], about: Mapping[str, Any]) -> None:
         """Put the manifest, then delete what it does not list. OutputError: another writer was first, with other
         content."""
@@ -177,7 +183,7 @@ class RunWriter:
         document = {
             "run": self.run, "name": self.content.name, "path": self.content.path, "content": self.content.content,
             "settings": self.content.settings, "layout": LAYOUT, "schema_version": VERSION, "fastprof": __version__,
-            **about, "files": sorted(written, key=lambda file: file["name"]),
+            "work": self.content.work, **about, "files": sorted(written, key=lambda file: file["name"]),
         }  # fmt: skip
         name, data = name_manifest(self.run), encode_document(document)
         if self.old is not None:
@@ -192,15 +198,19 @@ class RunWriter:
     def _clean(self, manifest: Mapping[str, Any]) -> None:
         """Delete files of the run that are not in its manifest, and what killed writers left."""
         listed = {file["name"] for file in manifest["files"]}
-        tables = {*self.tables, *(file["table"] for file in (self.old or {}).get("files", ()))}
         assert self.files is not None
-        for table in sorted(tables):
+        for table in self.tables:
             for name in self.destination.list(self.files.name_folder(table)):
                 if name not in listed:
                     self.destination.delete(name)
         self.destination.delete(self._claim)
-        for folder in ("_fastprof/begun/", "_fastprof/runs/") if self.is_taken_over else ("_fastprof/begun/",):
-            delete_leftovers(self.destination, folder)
+        for name in self.destination.list("_fastprof/" if self.is_taken_over else "_fastprof/begun/"):
+            if not name.endswith(".json"):
+                self.destination.delete(name)
+
+
+def name_claim(run: str) -> str:
+    return f"_fastprof/begun/{encode_folder_value(run)}.json"
 
 
 def name_manifest(run: str) -> str:

@@ -233,7 +233,7 @@ def check_many_runs(count: int, kills: int, tmp_path: Path, seed: int) -> None:
         victim.wait()
     assert [process.wait(120) for process in [start(logs, out), start(logs, out)]] == [0, 0]
     expected, there = contents(tmp_path / "alone"), contents(out)
-    assert sorted(there) == sorted(expected)
+    assert sorted(there) == sorted(expected), {*there} ^ {*expected}
     assert [name for name, data in expected.items() if there[name] != data] == []
     rows = ds.dataset(out / "events").to_table(["run"])["run"].value_counts().to_pylist()
     assert {row["values"]: row["counts"] for row in rows} == {
@@ -280,6 +280,28 @@ def test_killed_at_each_step(step: int, run: Path, tmp_path: Path) -> None:
     assert not (out / "_fastprof/runs/run.json").exists()
     fastprof.load(run).to_parquet(out, tables=TABLES)
     assert contents(out) == contents(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_killed_after_the_manifest(replace: bool, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is deleted by the next writer of the run, though there is nothing to add."""
+    out = tmp_path / "out"
+    fastprof.load(run).to_parquet(tmp_path / "alone", tables=TABLES)
+    if replace:
+        fastprof.load(run).to_parquet(out, tables=["planes", "lines"])
+
+    def clean(*_: Any) -> None:
+        (out / "lines/run=run/.x.partial").touch()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(run_manifests.RunWriter, "_clean", clean)
+        fastprof.load(run).to_parquet(out, tables=TABLES, replace=True)
+    assert main(["export", str(run), "--tables", ",".join(TABLES), "-o", str(out), "-q"]) == 0
+    left, alone = contents(out), contents(tmp_path / "alone")
+    listed = {file["name"] for file in json.loads(left["_fastprof/runs/run.json"])["files"]}
+    assert {*left} == listed | {"_fastprof/format.json", "_fastprof/runs/run.json"} and len(left) == len(alone)
+    assert replace or left == alone
 
 
 def test_a_capture_that_changed_after_its_writer_was_killed(run: Path, tmp_path: Path) -> None:
