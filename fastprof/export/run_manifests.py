@@ -190,15 +190,22 @@ class RunWriter:
             self.destination.put(name, data)
         elif not self.destination.put_new(name, data):
             document = read_document(self.destination, name) or {}
-        self._clean(document)
+        self._clean(document, [file["name"] for file in written])
         if (document["content"], document["settings"]) != (self.content.content, self.content.settings):
             text = f"the run {self.run!r} was added by another process in the meantime, with other content"
             raise OutputError(text, path=self.destination.place)
 
-    def _clean(self, manifest: Mapping[str, Any]) -> None:
-        """Delete files of the run that are not in its manifest, and what killed writers left."""
-        listed = {file["name"] for file in manifest["files"]}
+    def _clean(self, manifest: Mapping[str, Any], own: Iterable[str] = ()) -> None:
+        """Delete files of the run that are not in its manifest, and what killed writers left. ``own``: files of this
+        writer: if another one has taken over since, only these and the replaced ones are deleted."""
         assert self.files is not None
+        listed = {file["name"] for file in manifest["files"]}
+        claim = read_document(self.destination, self._claim)
+        if claim is not None and claim.get("work") not in (self.content.work, manifest.get("work")):
+            old = [file["name"] for file in (self.old or {}).get("files", ())]
+            for name in {*old, *own} - listed:
+                self.destination.delete(name)
+            return
         for table in self.tables:
             for name in self.destination.list(self.files.name_folder(table)):
                 if name not in listed:

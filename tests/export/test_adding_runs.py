@@ -205,6 +205,32 @@ def test_another_writer_of_other_content_comes_first(
     assert ds.dataset(out / "lines").to_table() == ds.dataset(tmp_path / "alone/lines").to_table()
 
 
+def test_two_writers_replace_a_run(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last manifest counts, and its files are there."""
+    out = tmp_path / "out"
+    fastprof.load(run).to_parquet(out, tables=["lines"])
+    real = run_manifests.RunWriter.commit
+
+    def commit(self: Any, *args: Any) -> None:
+        monkeypatch.setattr(run_manifests.RunWriter, "commit", real)
+        first = run_manifests.RunWriter.commit
+
+        def last(other: Any, *of_other: Any) -> None:
+            first(self, *args)  # the one that began first commits while the other one has written its files
+            first(other, *of_other)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(run_manifests.RunWriter, "commit", last)
+            fastprof.load(run).to_parquet(out, tables=["lines", "planes"], replace=True)
+
+    monkeypatch.setattr(run_manifests.RunWriter, "commit", commit)
+    fastprof.load(run).to_parquet(out, tables=["lines", "hosts"], replace=True)
+    listed = {file["name"] for file in json.loads((out / "_fastprof/runs/run.json").read_text())["files"]}
+    assert {name for name in contents(out) if not name.startswith("_fastprof/")} == listed
+    assert {name.split("/")[0] for name in listed} == {"lines", "planes", "runs"}
+    assert not (out / "_fastprof/begun").exists()
+
+
 ADD = """\
 import sys
 from fastprof.cli.main import main
