@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 RUNS: Final = TableSchema("runs", "a run of the dataset", (
     RUN,
     String("name", "name of the run when it was captured"),
-    String("path", "folder, or capture, that the run was read from"),
+    String("path", "folder that the captures were read from"),
     START_TIME,
     Nanoseconds("start_unix_ns", "start of profiling, Unix time; null: not recorded"),
     Count("hosts", "number of hosts"),
