@@ -45,8 +45,9 @@ def reading(
 
 
 def exporting(path: Path, out: Path) -> Job:
-    """``fastprof export`` of all tables to Parquet, a whole process."""
-    return Job("export", (program("fastprof"), "export", str(path), "-o", str(out), "--force", "-q"))
+    """``fastprof export`` of all tables to Parquet, a whole process: a dataset would have the run after one round."""
+    layout = ("--layout", "paths", "--force")
+    return Job("export", (program("fastprof"), "export", str(path), "-o", str(out), *layout, "-q"))
 
 
 def summing_up(path: Path) -> Job:

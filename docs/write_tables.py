@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from fastprof.export.dataset import RUNS
+from fastprof.export.dataset_reports import FIGURES, NOTICES
 from fastprof.schema.tables import VERSION, TableSchema
 from fastprof.tables.event_summary import SUMMARY
 from fastprof.tables.table_set import TABLES
@@ -52,6 +54,11 @@ events, with the same `start_ps` and `duration_ps`: [traces.md](traces.md#profil
 SUMMARY_NOTE = "From `profile.event_summary()` and `fastprof events`; neither in `profile.tables` nor exported. "
 
 
+DATASETS = """[Datasets](export.md) have these tables besides. There, every table of captures begins with `run` and
+`host`, ids begin at 0 on each host, and `hosts` has `start_time` at its end.
+"""
+
+
 def type_text(kind: pa.DataType) -> str:
     """The name of a type on the page."""
     if pa.types.is_dictionary(kind):
@@ -86,7 +93,11 @@ def page() -> str:
     read = "\n".join(section(table) for table in TABLES.values() if not table.derived)
     derived = "\n".join(section(table) for table in TABLES.values() if table.derived)
     summary = section(SUMMARY).replace("\n\n", f"\n\n{SUMMARY_NOTE}", 1)
-    return f"{HEAD}\n# Read from a capture\n\n{read}\n# Derived\n\n{derived}\n{summary}"
+    exported = "\n".join(section(table) for table in (RUNS, FIGURES, NOTICES))
+    return (
+        f"{HEAD}\n# Read from a capture\n\n{read}\n# Derived\n\n{derived}\n{summary}\n"
+        f"# Of exported datasets\n\n{DATASETS}\n{exported}"
+    )
 
 
 if __name__ == "__main__":

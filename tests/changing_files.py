@@ -88,7 +88,7 @@ def export(path: str, out: str) -> str:
     import fastprof
 
     try:
-        fastprof.load(path).to_parquet(out, tables=["events", "event_stats"])
+        fastprof.load(path).to_parquet(out, tables=["events", "event_stats"], layout="paths")
     except fastprof.ChangedError:
         assert not Path(out).exists(), "half an export"
         raise

@@ -237,7 +237,7 @@ def exports(asked: Asked) -> Answers:
     if isinstance(profile, str):
         return
     for form in ("parquet", "arrow", "csv"):
-        said = attempt(lambda form=form: write(profile, form, format=form))
+        said = attempt(lambda form=form: write(profile, form, format=form, layout="paths"))
         yield f"export/{form}/said", str(said)
         for path in sorted(path for path in Path(form).rglob(f"*.{form}")):
             key = f"export/{form}/{path.relative_to(form).as_posix()}"

@@ -27,7 +27,7 @@ VERBS: Mapping[str, list[str]] = {
     "--version": ["--version"],
     "info": ["info", DEMO],
     "events": ["events", DEMO],
-    "export": ["export", DEMO, "-o", "{out}"],
+    "export": ["export", DEMO, "--layout", "paths", "-o", "{out}"],
     "convert": ["convert", DEMO, "-o", "{out}"],
     "report": ["report", DEMO],
     "hlo": ["hlo", DEMO],
@@ -50,7 +50,7 @@ JOBS: Mapping[str, str] = {
     "op stats": f"import sys; {_CALL}; str(p.op_stats())",
     "diagnosis": f"import sys; {_CALL}; str(p.diagnosis())",
     "hlo stats": f"import sys; {_CALL}; str(p.hlo_stats())",
-    "export": f"import sys; {_CALL}; p.to_parquet(sys.argv[2], force=True)",
+    "export": f"import sys; {_CALL}; p.to_parquet(sys.argv[2], force=True, layout='paths')",
 }
 
 

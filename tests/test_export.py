@@ -75,12 +75,12 @@ def test_real_captures_read_back(capture: Path, tmp_path: Path) -> None:
 
 def test_a_profile_writes_itself(run: Path, tmp_path: Path) -> None:
     profile = fastprof.load(run)
-    profile.to_parquet(tmp_path / "out", tables=["lines", "nesting", "lines"])
+    profile.to_parquet(tmp_path / "out", tables=["lines", "nesting", "lines"], layout="paths")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["lines", "nesting", "session.json"]
     check_export(tmp_path / "out", profile, ["lines", "nesting"])
     with pytest.raises(fastprof.OutputError, match="already exists"):
-        profile.to_parquet(str(tmp_path / "out"))
-    profile.to_parquet(str(tmp_path / "out"), force=True)
+        profile.to_parquet(str(tmp_path / "out"), layout="paths")
+    profile.to_parquet(str(tmp_path / "out"), force=True, layout="paths")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted([*DEFAULT_TABLES, "session.json"])
 
 
@@ -351,17 +351,18 @@ def test_progress_is_reported_this_export_only(run: Path, tmp_path: Path) -> Non
 # ---- memory -----------------------------------------------------------------------------------------
 
 
-def peak_of_export(data: bytes, out: Path) -> int:
+def peak_of_export(data: bytes, out: Path, layout: str) -> int:
     profile = fastprof.load(data, threads=1)
     profile.lines  # noqa: B018 - what is known of the structure grows with the file, by little
     tracemalloc.start()
-    folders.write(profile, out, tables=["events", "event_stats", "nesting"])
+    profile.to_parquet(out, tables=["events", "event_stats", "nesting"], layout=layout)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
 
 
-def test_memory_is_that_of_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("layout", ["paths", "dataset"])
+def test_memory_is_that_of_a_row_group(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the events do not take ten times as much."""
     monkeypatch.setattr(hive, "ROW_GROUP", 2000)
     cut_small(monkeypatch, segment_bytes=1 << 13, block_bytes=1 << 14)
@@ -374,7 +375,7 @@ def test_memory_is_that_of_a_row_group(tmp_path: Path, monkeypatch: pytest.Monke
 
     few, many = lines(8), lines(80)
     assert fastprof.load(many).events.num_rows == 80_000
-    small, large = peak_of_export(few, tmp_path / "few"), peak_of_export(many, tmp_path / "many")
+    small, large = peak_of_export(few, tmp_path / "few", layout), peak_of_export(many, tmp_path / "many", layout)
     assert large < 3 * small, (small, large)  # one share may be written while the next is decoded, or not yet
     assert ds.dataset(tmp_path / "many" / "nesting").count_rows() == 80_000
 

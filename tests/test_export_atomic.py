@@ -95,7 +95,7 @@ import resource, sys
 import fastprof
 resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
 try:
-    fastprof.load(sys.argv[1]).to_parquet(sys.argv[2])
+    fastprof.load(sys.argv[1]).to_parquet(sys.argv[2], layout="paths")
 except fastprof.OutputError as error:
     print(error)
 """

@@ -161,7 +161,7 @@ def test_events_past_4_and_8_gib(threads: int, mode: str, write: Write) -> None:
 
 def test_it_is_exported_and_selected(write: Write, tmp_path: Path) -> None:
     profile = fastprof.load(write(sample()))
-    profile.to_parquet(tmp_path / "out", tables=["events", "event_stats", "nesting"])
+    profile.to_parquet(tmp_path / "out", tables=["events", "event_stats", "nesting"], layout="paths")
     events = ds.dataset(tmp_path / "out" / "events", partitioning="hive").to_table()
     assert [
         tuple(row.values()) for row in events.select(["line", "name", "start_ps", "duration_ps"]).to_pylist()

@@ -25,6 +25,8 @@ from fastprof.engines.host_task import (
     VERSIONS,
     Analyses,
     BytesOf,
+    FilesTask,
+    FilesWork,
     GroupTask,
     HostInFile,
     HostTask,
@@ -36,7 +38,7 @@ from fastprof.engines.host_task import (
     StepsOfHosts,
     unpack,
 )  # fmt: skip
-from fastprof.engines.worker import combine_hosts, renumber_host, renumber_kept
+from fastprof.engines.worker import combine_hosts, keep_files, renumber_host, renumber_kept
 from fastprof.errors import EngineError, FastprofError, UsageError
 from fastprof.inputs.directory_content import GraphFiles
 from fastprof.inputs.resolve import CaptureFile, Session
@@ -286,6 +288,10 @@ class EngineHosts:
         return self._places
 
     @property
+    def run(self) -> str | None:
+        return self.session.run
+
+    @property
     def files(self) -> int:
         return len(self.session.files)
 
@@ -324,6 +330,31 @@ class EngineHosts:
         self._without_faulty(states, self.log)
         for state in states.values():
             self.log.take(state.log)
+
+    def of_groups(
+        self,
+        works: Sequence[tuple[FilesWork, Sequence[tuple[int, Selection]]]],
+        report: Callable[[int], None],
+    ) -> Iterator[Any]:
+        """Yield what each work returns of its files, in order, after all are done; names and faults as of
+        ``of_files``."""
+        session, payloads = self.session, Payloads()
+        names: dict[int, dict[int, str]] = {}
+        for place in self._places:
+            names.setdefault(place.file, {})[place.at] = place.name
+        named = {file: tuple(name for _, name in sorted(of_file.items())) for file, of_file in names.items()}
+        tasks = []
+        for number, (work, files) in enumerate(works):
+            of_files = [session.task(file, None, selection, names=named[file]) for file, selection in files]
+            tasks.append(FilesTask(VERSIONS, number, work, tuple(of_files)))
+        states = gather(
+            session.engine, tasks, report, payloads.stored, lambda executor, task: executor.submit(keep_files, task)
+        )
+        self._without_faulty(states, self.log)
+        for number, state in sorted(states.items()):
+            self.log.take(state.log)
+            packed = wrap_packed(state)
+            yield self._unpack(payloads, payloads.take(packed.payload), packed, works[number][1][0][0], {})
 
     # ---- a round: a task a file
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastprof.engines.engine import Engine
-from fastprof.engines.host_task import GroupTask, HostTask, Kept
+from fastprof.engines.host_task import FilesTask, GroupTask, HostTask, Kept
 from fastprof.engines.worker import keep_host
 from fastprof.errors import EngineError, FastprofError, NotFoundError, UnreadableError
 from fastprof.wording.quantities import count_noun, format_size
@@ -41,7 +41,7 @@ _SLACK_S: Final = 10.0
 """A host is slow that runs this many times as long as others for each byte, and this much longer."""
 
 
-Task = HostTask | GroupTask
+Task = HostTask | GroupTask | FilesTask
 
 
 def _submit_task(executor: Executor, task: Any) -> Future[Kept]:

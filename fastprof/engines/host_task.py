@@ -9,7 +9,7 @@ import copyreg
 import io
 import pickle
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -169,6 +169,45 @@ class GroupTask:
     @property
     def on_error(self) -> str:
         return "raise"
+
+
+class FilesWork(Protocol):
+    """What is done with some files."""
+
+    def of_files(self, files: Iterator[tuple[int, TableSet]]) -> Any:
+        """Return a value of all files. ``files``: the place of each, and its tables as of ``HostWork.of_hosts``,
+        opened when it is taken; a file that the session can do without if it is faulty is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesTask:
+    """Files that one worker reads, one after the other. ``tasks``: how each is read."""
+
+    versions: str
+    number: int
+    work: FilesWork
+    tasks: tuple[HostTask, ...]
+
+    @property
+    def path(self) -> str | None:
+        return self.tasks[0].path
+
+    @property
+    def what(self) -> str:
+        return "the host" if len(self.tasks) == 1 else f"a group of {len(self.tasks):,} hosts"
+
+    @property
+    def size_bytes(self) -> int | None:
+        sizes = [task.size_bytes for task in self.tasks]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+    @property
+    def travelling(self) -> int:
+        return 0
+
+    @property
+    def on_error(self) -> str:
+        return self.tasks[0].on_error
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from fastprof.engines.host_task import (
     VERSIONS,
     Analyses,
     BytesOf,
+    FilesTask,
     GroupTask,
     HostInFile,
     HostTask,
@@ -43,7 +44,7 @@ def keep_host(task: HostTask) -> Kept:
     return answer_task(task, lambda: _keep_hosts(task))
 
 
-def answer_task(task: HostTask | GroupTask, make: Callable[[], Kept]) -> Kept:
+def answer_task(task: HostTask | GroupTask | FilesTask, make: Callable[[], Kept]) -> Kept:
     """Run a task; return the answer with time and memory used."""
     begin = time.perf_counter()
     if task.versions != VERSIONS:
@@ -77,6 +78,35 @@ def _keep_hosts(task: HostTask) -> Kept:
     except MemoryError:
         return Kept(task.number, fault=MemoryLimitError("out of memory", path=path), log=tuple(log.rows()))
     return Kept(task.number, tuple(hosts), packed, alone, each, log=tuple(log.rows()))
+
+
+def keep_files(task: FilesTask) -> Kept:
+    """Return what is kept of some files. Faults are returned, as of ``keep_host``."""
+    return answer_task(task, lambda: _keep_files(task))
+
+
+def _keep_files(task: FilesTask) -> Kept:
+    log = ImportLog()
+    try:
+        packed = Packed(*pack(task.work.of_files(_open_each(task.tasks, log))))
+    except FastprofError as error:
+        return Kept(task.number, fault=error, log=tuple(log.rows()))
+    except MemoryError:
+        return Kept(task.number, fault=MemoryLimitError("out of memory", path=task.path), log=tuple(log.rows()))
+    return Kept(task.number, packed=packed, log=tuple(log.rows()))
+
+
+def _open_each(tasks: Sequence[HostTask], log: ImportLog) -> Iterator[tuple[int, TableSet]]:
+    for place, task in enumerate(tasks):
+        try:
+            session = _open_file(task)
+        except FastprofError as error:
+            if task.on_error == "raise":
+                raise
+            log.add("error", "skipped_host", error.message, error.path, offset=error.offset)
+            continue
+        yield place, TableSet(session, replace(task.reading.selection, hosts=None))
+        log.take(session.log.rows())
 
 
 def _split_hosts(done: Any, task: HostTask) -> tuple[dict[str, Packed], ...]:

@@ -3,15 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fastprof.export.folders import write
+    from fastprof.export.exports import write
 
-__all__ = ["by_workers", "folders", "new_files", "trace_batches", "trace_files", "write", "writers", "xspace_files"]
+__all__ = [
+    "by_workers", "ddl", "exports", "folders", "new_files", "table_formats", "trace_batches", "trace_files", "write",
+    "writers", "xspace_files",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """``fastprof.export.write`` is public; what it needs is imported when it is used."""
     if name != "write":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fastprof.export.folders import write
+    from fastprof.export.exports import write
 
     return write

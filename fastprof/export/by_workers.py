@@ -4,7 +4,7 @@ writes what belongs to the session."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -25,6 +25,7 @@ from fastprof.export.hive import (
     index_for,
     log_folder_name,
     write_host,
+    write_parts,
     write_sources,
 )
 from fastprof.export.new_files import make_parts_folder, wrap_output_errors
@@ -150,8 +151,11 @@ class ExportedHost(Protocol):
 
 
 class HostsOfWorkers(Protocol):
-    """All hosts of a run, which other processes read. ``of_each``, ``of_files``: what these do with them, each file at
-    once or some of them again."""
+    """All hosts of a run, which other processes read. ``of_each``, ``of_files``, ``of_groups``: what these do with
+    them, each file at once or some of them again, alone or several by one process."""
+
+    @property
+    def run(self) -> str | None: ...
 
     @property
     def log(self) -> ImportLog: ...
@@ -168,6 +172,9 @@ class HostsOfWorkers(Protocol):
         took: Callable[[int, list[Any]], None],
         report: Callable[[int], None],
     ) -> None: ...
+    def of_groups(
+        self, works: Sequence[tuple[Any, Sequence[tuple[int, Selection]]]], report: Callable[[int], None]
+    ) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +199,12 @@ def export_by_workers(
     which becomes ``out``."""
     check_any_hosts(sum(1 for run in runs if run.selection.hosts != ()))
     files = sum(run.hosts.files for run in runs)
-    report = _RunProgress(progress or runs[0].hosts.progress, files)
+    report = RunProgress(progress or runs[0].hosts.progress, files)
     count = CountHosts(tables is None or "flows" in tables, tables is None)
     counted = [_CountedRun(run, run.hosts.of_each(count, report.of("indexing", run.hosts.files))) for run in runs]
     names = {name for run in counted for name in run.recorded()} if tables is None else set(tables)
     chosen = [name for name in TABLES if name in names]
-    report = _RunProgress(report.progress, sum(len(run.of_file) for run in counted))
+    report = RunProgress(report.progress, sum(len(run.of_file) for run in counted))
     first = [0] * len(NUMBERED)
     sources: list[tuple[Any, ...]] = []
     with make_parts_folder(temporary) as parts:
@@ -212,7 +219,7 @@ def export_by_workers(
     )
 
 
-class _RunProgress:
+class RunProgress:
     """Progress over the files of all runs."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
@@ -348,7 +355,7 @@ class _ExportByWorkers:
             sources = [{name: source[name] for name in ("path", "size_bytes")}]
             about = {"fastprof.schema_version": VERSION} | make_source_metadata(self.run.start, sources)
             mine = log.take(pa.array(rows.get(self.places[number].name, []), pa.int64()))
-            self._folder(self.out, number).write("import_log", [mine.replace_schema_metadata(about)])
+            write_parts(self._folder(self.out, number), "import_log", [mine.replace_schema_metadata(about)])
 
 
 def _move_folder(folder: Path, target: Path, name: str) -> None:

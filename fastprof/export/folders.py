@@ -58,13 +58,7 @@ def write(
     where no host is selected; OutputError where ``out`` exists (unless ``force``, which replaces an export once the
     new one is complete) or cannot be written.
     """
-    if format not in WRITERS:
-        raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}{suggest_name(format, WRITERS)}")
-    for name in tables or ():
-        if name not in TABLES:
-            raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}{suggest_name(name, TABLES)}")
-    if tables is not None and not tables:
-        raise UsageError("nothing to export: the list of tables is empty")
+    check_choice(format, tables)
     path = Path(out)
     with (
         wrap_output_errors(str(path)),
@@ -81,6 +75,17 @@ def write(
             chosen = list_recorded_tables(exported) if tables is None else list(dict.fromkeys(tables))
             export_tables(exported, temporary, chosen, WRITERS[format])
     return path
+
+
+def check_choice(format: str, tables: Sequence[str] | None) -> None:
+    """Raise UsageError for an unknown format or table, or if there is no table."""
+    if format not in WRITERS:
+        raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}{suggest_name(format, WRITERS)}")
+    for name in tables or ():
+        if name not in TABLES:
+            raise UsageError(f"no table {name!r}; there are: {', '.join(TABLES)}{suggest_name(name, TABLES)}")
+    if tables is not None and not tables:
+        raise UsageError("nothing to export: the list of tables is empty")
 
 
 def _watch_folder(path: Path, force: bool, progress: Progress | None) -> Progress:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -48,6 +48,22 @@ class Tally(Protocol):
 
     def wrote(self, tables: int) -> None:
         """Tables are complete, and with them the pass."""
+
+
+class Rows(Protocol):
+    """Receives rows of a table."""
+
+    def write(self, rows: pa.Table, /) -> None: ...
+
+
+class HostSink(Protocol):
+    """Receives the tables of a host. ``keys``: columns that are not decoded, because it knows them."""
+
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+
+    def open(self, table: str, empty: Callable[[], pa.Table] | None = None) -> AbstractContextManager[Rows]:
+        """Open a table for rows. ``empty``: makes the table if there are none; None: there are some."""
 
 
 class HostFolder:
@@ -93,11 +109,8 @@ class HostFolder:
             rows = rows.replace_schema_metadata((rows.schema.metadata or {}) | about)
         return rows if self._first_id is None else renumber_ids(rows, self._first_id)
 
-    def write(self, table: str, parts: Iterable[pa.Table], empty: Callable[[], pa.Table] | None = None) -> None:
-        """The file of a table; ``empty``: the table, if there are no parts, None: there are."""
-        with _Output(self, table, empty) as output:
-            for part in parts:
-                output.write(part)
+    def open(self, table: str, empty: Callable[[], pa.Table] | None = None) -> _Output:
+        return _Output(self, table, empty)
 
 
 def index_for(tables: TableSet, chosen: Sequence[str]) -> None:
@@ -115,7 +128,16 @@ def event_count(tables: TableSet) -> int:
     return int(tables.session.index.lines["event_count"][tables.wanted.lines()].sum())
 
 
-def write_host(tables: TableSet, folder: HostFolder, chosen: Sequence[str], tally: Tally) -> None:
+def write_parts(
+    sink: HostSink, table: str, parts: Iterable[pa.Table], empty: Callable[[], pa.Table] | None = None
+) -> None:
+    """Write a table; ``empty`` as of ``HostSink.open``."""
+    with sink.open(table, empty) as output:
+        for part in parts:
+            output.write(part)
+
+
+def write_host(tables: TableSet, folder: HostSink, chosen: Sequence[str], tally: Tally) -> None:
     """All tables of a host but import_log. ``tables``: of this host."""
     events = event_count(tables)
     streamed = [name for name in chosen if name in EVENT_TABLES]
@@ -125,11 +147,12 @@ def write_host(tables: TableSet, folder: HostFolder, chosen: Sequence[str], tall
         tally.wrote(len(streamed))
     if "nesting" in chosen:
         tally.begin(PASSES * events)
-        folder.write("nesting", stream_nesting(tables, ROW_GROUP, tally.passed), partial(_empty, tables, "nesting"))
+        parts = stream_nesting(tables, ROW_GROUP, tally.passed)
+        write_parts(folder, "nesting", parts, partial(_empty, tables, "nesting"))
         tally.wrote(1)
     for name in chosen:
         if name not in (*EVENT_TABLES, "nesting", "import_log"):
-            folder.write(name, [tables[name]])
+            write_parts(folder, name, [tables[name]])
             tally.wrote(1)
 
 
@@ -138,7 +161,7 @@ def _empty(tables: TableSet, name: str) -> pa.Table:
     return tables.table(TABLES[name], dict(zip(empty.column_names, empty.columns, strict=True)))
 
 
-def _stream(tables: TableSet, folder: HostFolder, names: Sequence[str], tally: Tally) -> None:
+def _stream(tables: TableSet, folder: HostSink, names: Sequence[str], tally: Tally) -> None:
     """Events and their stats, decoded once: while one share is written, the next is being decoded."""
     request = Request(
         tuple(c for c in EVENT_COLUMNS if c not in folder.keys) if "events" in names else (),
@@ -146,9 +169,7 @@ def _stream(tables: TableSet, folder: HostFolder, names: Sequence[str], tally: T
     )
     decoder = tables.decoder(request)
     with ExitStack() as open_files:
-        outputs = {
-            name: open_files.enter_context(_Output(folder, name, partial(_empty, tables, name))) for name in names
-        }
+        outputs = {name: open_files.enter_context(folder.open(name, partial(_empty, tables, name))) for name in names}
         pool = open_files.enter_context(ThreadPoolExecutor(len(outputs)))
         writing: list[Future[None]] = []
         read = 0
@@ -263,7 +284,7 @@ def export_tables(tables: TableSet | TablesOfRuns, out: Path, chosen: Sequence[s
         index_for(run.tables, chosen)
     passes = any(name in EVENT_TABLES for name in chosen) + PASSES * ("nesting" in chosen)
     events = sum(event_count(run.tables) for run in runs)
-    tally = _Tally(tables.workers, passes * events, hosts * len(chosen))
+    tally = ExportTally(tables.workers, passes * events, hosts * len(chosen))
     for run in runs:
         for capture in run.tables.session.captures:
             if capture.host in run.hosts:
@@ -272,7 +293,7 @@ def export_tables(tables: TableSet | TablesOfRuns, out: Path, chosen: Sequence[s
             write_host(run.of_host(host), run.folder(host, out, writer), chosen, tally)
         if "import_log" in chosen:  # it comes last: the other tables of any host add to it
             for host in run.hosts:
-                run.folder(host, out, writer).write("import_log", [_take_log_rows(run, host)])
+                write_parts(run.folder(host, out, writer), "import_log", [_take_log_rows(run, host)])
                 tally.wrote(1)
     starts = [run.tables.session.start_unix_ns() for run in runs]
     captures = [capture for run in runs for capture in run.tables.session.captures if capture.host in run.hosts]
@@ -358,7 +379,7 @@ class NoTally:
     def wrote(self, tables: int) -> None: ...
 
 
-class _Tally:
+class ExportTally:
     """Progress of an export: of ``events`` to read, or of ``tables`` if there are no events."""
 
     def __init__(self, workers: Workers, events: int, tables: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,9 +34,14 @@ class ParquetWriter:
 
     suffix = "parquet"
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Path | pa.NativeFile, schema: pa.Schema, sorted_by: Sequence[str] = ()) -> None:
+        """``sorted_by``: columns by which the rows of each row group are sorted, ascending, nulls last."""
         texts = [f.name for f in schema if pa.types.is_dictionary(f.type) or pa.types.is_string(f.type)]
-        times = {field.name: "DELTA_BINARY_PACKED" for field in schema if field.name in TIMES}
+        times = {
+            field.name: "DELTA_BINARY_PACKED"
+            for field in schema
+            if field.name in TIMES and pa.types.is_integer(field.type)
+        }
         self._writer = pq.ParquetWriter(
             path,
             schema,
@@ -45,6 +51,8 @@ class ParquetWriter:
             column_encoding=times,
             dictionary_pagesize_limit=1 << 30,
             write_page_index=True,
+            write_batch_size=1 << 16,
+            sorting_columns=[pq.SortingColumn(schema.get_field_index(name)) for name in sorted_by] or None,
         )
 
     def write(self, table: pa.Table) -> None:
@@ -103,8 +111,19 @@ def _make_csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_large_binary(column.type):
         return escape_formulas(pa.chunked_array([pa.array([_encode_cell(v) for v in column.to_pylist()], pa.string())]))
     if pa.types.is_nested(column.type):
-        return pa.chunked_array([pa.array([_format_cell(v) for v in column.to_pylist()], pa.string())])
+        return format_nested(column)
     return column
+
+
+def format_nested(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return lists and maps as JSON."""
+
+    def format_cell(value: Any) -> str | None:
+        if value is None:
+            return None
+        return format_json(value, pairs=bool(value) and isinstance(value, list) and isinstance(value[0], tuple))
+
+    return pa.chunked_array([pa.array([format_cell(value) for value in column.to_pylist()], pa.string())])
 
 
 def _escape_dictionary(array: pa.DictionaryArray) -> pa.Array:
@@ -114,12 +133,6 @@ def _escape_dictionary(array: pa.DictionaryArray) -> pa.Array:
 
 def _encode_cell(value: bytes | None) -> str | None:
     return None if value is None else base64.b64encode(value).decode()
-
-
-def _format_cell(value: Any) -> str | None:
-    if value is None:
-        return None
-    return format_json(value, pairs=bool(value) and isinstance(value, list) and isinstance(value[0], tuple))
 
 
 WRITERS: dict[str, type[Writer]] = {"parquet": ParquetWriter, "arrow": ArrowWriter, "csv": CsvWriter}

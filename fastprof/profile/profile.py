@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fastprof.decode.xspace_capture import Capture
     from fastprof.export.by_workers import RunOfWorkers
     from fastprof.hlo.program_graph import ProgramGraph
+    from fastprof.profile.exported_reports import ExportedReports
     from fastprof.tables.tables_of_runs import TablesOfRuns
     from fastprof.tfprof.tfprof_answer import TfprofAnswer
     from fastprof.tfprof.tfprof_views import TfprofAdvice, TfprofView, ViewSets
@@ -356,11 +357,15 @@ class Profile(AnalysisMethods, SqlQueries):
 
     # ---- out
 
-    def to_parquet(self, out: str | Path, *, tables: Sequence[str] | None = None, force: bool = False) -> None:
-        """Write tables as a hive-partitioned Parquet dataset, in bounded memory; see docs/export.md."""
-        from fastprof.export.folders import write
+    def to_parquet(
+        self, out: str | Path, *, tables: Sequence[str] | None = None, reports: Sequence[str] = (),
+        replace: bool = False, force: bool = False, flat: bool = False, layout: str = "dataset",
+    ) -> None:  # fmt: skip
+        """Add the runs to the dataset ``out`` of Parquet files, in bounded memory; see ``fastprof.export.write`` and
+        docs/export.md."""
+        from fastprof.export.exports import write
 
-        write(self, out, format="parquet", tables=tables, force=force)
+        write(self, out, layout=layout, tables=tables, reports=reports, replace=replace, force=force, flat=flat)
 
     def to_trace(
         self,
@@ -411,6 +416,12 @@ class Profile(AnalysisMethods, SqlQueries):
     def by_workers(self) -> Sequence[RunOfWorkers]:
         """Runs whose hosts workers export, if the profile has an executor."""
         return ()
+
+    def exported_reports(self, names: Sequence[str]) -> ExportedReports:
+        """Reports as exports receive them."""
+        from fastprof.profile.exported_reports import ExportedReports
+
+        return ExportedReports(names, self.reports)
 
     @property
     def sources(self) -> list[str]:

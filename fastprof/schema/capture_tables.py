@@ -14,7 +14,7 @@ KINDS = ("int64", "uint64", "double", "str", "bytes", "ref", "none")
 SEVERITIES = ("info", "notice", "data_loss", "error")
 
 _Small: Final = Kind(pa.int32())
-_Nanoseconds: Final = Kind(pa.int64(), "ns")
+Nanoseconds: Final = Kind(pa.int64(), "ns")
 _Name: Final = Kind(pa.string())
 _Names: Final = Kind(pa.list_(pa.string()))
 _Blob: Final = Kind(pa.large_binary())
@@ -43,8 +43,8 @@ _TABLES = (
         _Name("run", "name of the run in the log directory; null: the capture is not in a log directory"),
         _Name("path", "capture path"),
         Bytes("size_bytes", "capture size, decompressed"),
-        _Nanoseconds("start_unix_ns", "start of profiling, Unix time; null: not recorded"),
-        _Nanoseconds("stop_unix_ns", "end of profiling, Unix time; null: not recorded"),
+        Nanoseconds("start_unix_ns", "start of profiling, Unix time; null: not recorded"),
+        Nanoseconds("stop_unix_ns", "end of profiling, Unix time; null: not recorded"),
         _Names("hostnames", "host names recorded in the capture"),
         _Names("errors", "errors that the profiler recorded"),
         _Names("warnings", "warnings that the profiler recorded, such as dropped events"),
@@ -69,7 +69,7 @@ _TABLES = (
         _Name("name", "line name"),
         _Name("display_name", "name of the line to show instead of name; null: name is shown"),
         Count("display_id", "id to show and to order lines by; null: xline_id is used"),
-        _Nanoseconds("timestamp_ns", "start of the line as recorded, to which offsets of events are added"),
+        Nanoseconds("timestamp_ns", "start of the line as recorded, to which offsets of events are added"),
         Picoseconds("duration_ps", "duration of the line as recorded; null: not recorded"),
         Count("event_count", "number of events of the line"),
     )),

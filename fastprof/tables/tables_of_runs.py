@@ -91,7 +91,7 @@ def merge_metadata(schemas: Sequence[pa.Schema]) -> dict[bytes, bytes] | None:
     return together
 
 
-_NUMBERED = {
+NUMBERED = {
     "plane_id": "planes", "line_id": "lines", "from_line_id": "lines", "to_line_id": "lines", "event_id": "events",
     "parent_id": "events", "from_event_id": "events", "to_event_id": "events", "flow": "flows",
 }  # fmt: skip
@@ -104,7 +104,7 @@ EVENTS = TABLES["events"]
 def renumber_ids(table: pa.Table, first: Callable[[str], int]) -> pa.Table:
     """Return the table with larger ids. ``first``: what is added to those of "planes", "lines", "events" or "flows"."""
     for place, column in enumerate(table.column_names):
-        more = first(_NUMBERED[column]) if column in _NUMBERED else 0
+        more = first(NUMBERED[column]) if column in NUMBERED else 0
         if more:
             import pyarrow.compute as pc  # sessions of one run do without it
 

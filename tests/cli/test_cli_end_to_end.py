@@ -116,11 +116,14 @@ def test_nothing_left_is_not_an_error_in_any_form(run_directory: Path, tmp_path:
 
 def test_export(run_directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert main(["export", str(run_directory), "-o", str(out), "--tables", "events,nesting", "--host", "alpha"]) == 0
+    paths = ["--layout", "paths", "-o", str(out)]
+    assert main(["export", str(run_directory), *paths, "--tables", "events,nesting", "--host", "alpha"]) == 0
     assert capsys.readouterr() == ("", f"fastprof: Wrote {out}\n")
     assert sorted(path.name for path in out.iterdir()) == ["events", "nesting", "session.json"]
     assert pyarrow.parquet.read_table(out / "events").num_rows == 2
+    assert main(["export", str(run_directory), *paths]) == 3
     assert main(["export", str(run_directory), "-o", str(out)]) == 3
+    assert "and is not a dataset; give an empty or new folder" in capsys.readouterr().err
 
 
 def test_faults(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,7 +207,7 @@ def test_steps_choose_events_for_tables_and_files(tmp_path: Path, capsys: pytest
     summary = json.loads(output(capsys, "info", str(path), "--steps", "1:", "--format", "json"))["summary"]
     assert summary["events"] == 5
     assert main(["export", str(path), "--steps", "2", "-o", str(tmp_path / "out")]) == 0
-    written = pa.parquet.read_table(tmp_path / "out" / "events" / "host=vm" / "part-0.parquet")
+    written = pa.parquet.read_table(tmp_path / "out" / "events")
     assert written["name"].to_pylist() == ["train", "op2"]
 
 

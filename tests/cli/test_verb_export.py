@@ -12,6 +12,8 @@ import pytest
 from fastprof import export
 from fastprof.errors import OutputError
 
+PATHS = ("--layout", "paths")
+
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
@@ -32,7 +34,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def test_defaults(command: Callable[..., Any], written: list[dict[str, Any]]) -> None:
-    assert command("export", "usual", "-o", "out") == (0, "", "fastprof: Wrote out\n")
+    assert command("export", "usual", "-o", "out", *PATHS) == (0, "", "fastprof: Wrote out\n")
     assert written == [
         {"events": 7, "out": "out", "format": "parquet", "tables": None, "force": False, "progress": None}
     ]
@@ -44,6 +46,7 @@ def test_flags(command: Callable[..., Any], written: list[dict[str, Any]]) -> No
         "usual",
         "-o",
         "out",
+        *PATHS,
         "--format",
         "csv",
         "--tables",
@@ -62,7 +65,7 @@ def test_flags(command: Callable[..., Any], written: list[dict[str, Any]]) -> No
 
 
 def test_progress_as_lines(command: Callable[..., Any], written: list[dict[str, Any]]) -> None:
-    ran = command("export", "usual", "-o", "out", "--progress", "plain")
+    ran = command("export", "usual", "-o", "out", *PATHS, "--progress", "plain")
     assert ran.err == "fastprof: events:  50%\nfastprof: Wrote out\n"
     assert len(written) == 1
 
@@ -72,5 +75,5 @@ def test_faults(command: Callable[..., Any], written: list[dict[str, Any]]) -> N
     assert ran.code == 2
     assert "there is no table 'event'; there are: hosts, planes" in ran.err
     assert written == []
-    ran = command("export", "usual", "-o", "taken")
+    ran = command("export", "usual", "-o", "taken", *PATHS)
     assert (ran.code, ran.err) == (3, "fastprof: taken: already exists\n")

@@ -142,7 +142,7 @@ def test_events_of_several_runs(command: Command) -> None:
 
 def test_an_export_of_several_runs(command: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert command("export", *BOTH, "--tables", "events", "-o", str(out)).code == 0
+    assert command("export", *BOTH, "--tables", "events", "-o", str(out), "--layout", "paths").code == 0
     assert sorted(path.relative_to(out).as_posix() for path in out.rglob("*.parquet")) == [
         f"events/run={CPU}/host=vm/part-0.parquet",
         f"events/run={POD}/host=host0/part-0.parquet",
@@ -157,7 +157,7 @@ def test_names_of_runs_and_hosts_are_never_read_as_null(command: Command, tmp_pa
     for place, folder in enumerate(folders):
         folder.mkdir(parents=True)
         (folder / f"{null}.xplane.pb").write_bytes(xspace(plane("p", [line("l", [event("e", place, 1)])])))
-    assert command("export", *map(str, folders), "--tables", "events", "-o", str(out)).code == 0
+    assert command("export", *map(str, folders), "--tables", "events", "-o", str(out), "--layout", "paths").code == 0
     read_as = ["~", "a=b c%2F", "%5F" + null[1:], null.lower(), "%255F" + null[1:], "%25255F" + null[1:], "%" + null]
     wanted = {(name, "%5F" + null[1:], place) for place, name in enumerate(read_as)}
     assert [unquote(name) if name.startswith("%") and name.endswith(null[1:]) else name for name in read_as] == names

@@ -178,14 +178,16 @@ def test_folders_that_cannot_be_written(pod: Path, monkeypatch: pytest.MonkeyPat
 
     def check_fails(match: str, before: Callable[[Any], None] = lambda _: None) -> None:
         with pytest.raises(OutputError, match=match) as found:
-            load(pod, executor=TestExecutor(before=before), on_error="skip").to_parquet(out, tables=["lines"])
+            load(pod, executor=TestExecutor(before=before), on_error="skip").to_parquet(
+                out, tables=["lines"], layout="paths"
+            )
         assert found.value.path == str(out)
         assert [one.name for one in pod.parent.iterdir()] == ["pod"], "something is left"
 
     check_fails("a worker does not see it: workers need the file systems of this machine", elsewhere)
     check_fails("the hidden folder beside it, in which it was written, was removed in the meantime", removed)
     with pytest.raises(OutputError, match="already exists: it was created in the meantime"):
-        load(pod, executor=TestExecutor(before=made), in_flight=1).to_parquet(out, tables=["lines"])
+        load(pod, executor=TestExecutor(before=made), in_flight=1).to_parquet(out, tables=["lines"], layout="paths")
     out.rmdir()
     with pytest.raises(OutputError, match="already exists: it was created in the meantime"):
         folders.write(load(pod), out, progress=lambda *_: out.mkdir())
@@ -195,7 +197,7 @@ def test_folders_that_cannot_be_written(pod: Path, monkeypatch: pytest.MonkeyPat
         check_fails("cannot write: No space left on device")
     out.mkdir()
     with pytest.raises(OutputError, match="already exists"):
-        load(pod, executor=TestExecutor()).to_parquet(out)
+        load(pod, executor=TestExecutor()).to_parquet(out, layout="paths")
 
 
 def test_an_interrupt_leaves_nothing(pod: Path) -> None:

@@ -239,7 +239,7 @@ def test_programs_are_those_of_the_selected_hosts_whatever_else_is_selected(tmp_
 def test_tables_are_exported_by_host(tmp_path: Path, profile: fastprof.Profile) -> None:
     import pyarrow.parquet as pq
 
-    profile.to_parquet(tmp_path / "out", tables=["hlo_modules", "hlo_instructions", "hlo_costs"])
+    profile.to_parquet(tmp_path / "out", tables=["hlo_modules", "hlo_instructions", "hlo_costs"], layout="paths")
     read = pq.read_table(tmp_path / "out" / "hlo_instructions")
     assert read.num_rows == 14 and "host" in read.column_names
     assert read["shape"].cast(pa.string()).to_pylist() == profile.hlo_instructions["shape"].to_pylist()

@@ -56,7 +56,7 @@ def test_graphs_travel_in_chunks_compressed_converted_and_exported(tmp_path: Pat
     saved = tmp_path / "graph.xplane.pb"
     saved.write_bytes(transcribed(GRAPH, 1000))
     assert fastprof.load(saved).graph_nodes.drop("host").equals(known.drop("host"))
-    fastprof.load(FILES[0]).to_parquet(str(tmp_path / "out"))
+    fastprof.load(FILES[0]).to_parquet(str(tmp_path / "out"), layout="paths")
     exported = pq.ParquetFile(next((tmp_path / "out").rglob("graph_nodes/**/*.parquet"))).read()
     assert exported["node"].to_pylist() == known["node"].to_pylist()
     assert exported["attrs"].to_pylist() == known["attrs"].to_pylist()

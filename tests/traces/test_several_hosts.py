@@ -136,7 +136,7 @@ def test_a_name_too_long_for_a_path_is_shortened_and_said_to_be(tmp_path: Path) 
     names = ["h" * 299 + "1", "h" * 299 + "2", "\u6c34" * 60]  # the last one is long once it is URL-encoded
     events = [[named(pid, f"{name} /host:CPU"), ran(pid, "e", 1 + pid)] for pid, name in enumerate(names)]
     profile = fastprof.load(document(*events[0], *events[1], *events[2]))
-    folder = fastprof.export.write(profile, tmp_path / "out", tables=["events", "import_log"])
+    folder = fastprof.export.write(profile, tmp_path / "out", tables=["events", "import_log"], layout="paths")
     hosts = sorted(one.name.removeprefix("host=") for one in (folder / "events").iterdir())
     assert len(hosts) == 3 and max(map(len, hosts)) <= 200
     assert [row["count"] for row in profile.import_log.to_pylist() if row["code"] == "shortened_name"] == [3]
