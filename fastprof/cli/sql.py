@@ -153,31 +153,12 @@ def _write_answer(args: argparse.Namespace, form: str, batches: Iterator[pa.Reco
         output.send_table(args, sink, table, "sql", form, "rows", by_worth=True)
 
 
-class _File:
-    """A file that a Parquet writer writes to."""
-
-    closed = False
-
-    def __init__(self, write: Write) -> None:
-        self._write, self._position = write, 0
-
-    def write(self, data: bytes) -> int:
-        self._write(data)
-        self._position += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self) -> None: ...
-
-
 def _write_parquet(write: Write, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
     import pyarrow as pa
 
-    from fastprof.export.writers import ParquetWriter
+    from fastprof.export.writers import CountedSink, ParquetWriter
 
-    writer = ParquetWriter(pa.PythonFile(_File(write), mode="w"), schema)
+    writer = ParquetWriter(pa.PythonFile(CountedSink(write), mode="w"), schema)
     for batch in batches:
         writer.write(pa.Table.from_batches([batch]))
     writer.close()

@@ -19,7 +19,7 @@ from fastprof._native import records
 from fastprof._version import __version__
 from fastprof.export.destinations import Destination, Sink
 from fastprof.export.hive import NoTally, Tally, drop_unused_texts, encode_folder_value, index_for, write_host
-from fastprof.export.writers import ParquetWriter, format_nested
+from fastprof.export.writers import CountedSink, ParquetWriter, format_nested
 from fastprof.schema.capture_tables import HOST, RUN
 from fastprof.schema.tables import TEXT, VERSION, Kind
 from fastprof.schema.value_classes import dataclass
@@ -36,7 +36,7 @@ _MOST_BUFFERED: Final = 64 << 20
 """Bytes of captures whose rows of small tables are one row group."""
 _KEYS: Final = (RUN, HOST)
 _SORTED: Final = {"events": ("line_id", "start_ps"), "event_stats": ("event_id",), "nesting": ("event_id",)}
-_TIME: Final = pa.timestamp("ns", "UTC")
+_TIME: Final = pa.timestamp("us", "UTC")
 START_TIME: Final = Kind(_TIME)("start_time", "start of profiling, UTC; null: not recorded")
 
 
@@ -62,8 +62,9 @@ def flatten_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def make_times(unix_ns: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return Unix times in ns as timestamps."""
-    return pa.chunked_array([chunk.view(_TIME) for chunk in unix_ns.chunks], _TIME)
+    """Return Unix times in ns as timestamps in µs, because Spark reads no others."""
+    nanoseconds = pa.timestamp("ns", "UTC")
+    return pa.chunked_array([chunk.view(nanoseconds).cast(_TIME, safe=False) for chunk in unix_ns.chunks], _TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,31 +168,21 @@ class TableWriter:
                 self.written.append(written)
 
 
-class _DigestSink:
-    """Passes bytes on, and knows how many they were and their digest."""
-
-    closed = False
+class _DigestSink(CountedSink):
+    """Also computes the digest of the bytes."""
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.size = 0
+        super().__init__(sink.write)
         self.digest = blake2b(digest_size=16)
         self.is_closed = False
 
     def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
         self.digest.update(data)
         if not self.is_closed:
-            self._sink.write(data)
+            return super().write(data)
+        size = memoryview(data).nbytes
         self.size += size
         return size
-
-    def tell(self) -> int:
-        return self.size
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class _OpenFile:

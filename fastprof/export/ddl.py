@@ -66,8 +66,6 @@ def _define_athena(table: str, place: str, schema: pa.Schema) -> str:
 
 
 def _define_spark(table: str, place: str, schema: pa.Schema) -> str:
-    """Define a table without times: Spark reads no nanoseconds, and ``start_unix_ns`` has the same."""
-    schema = pa.schema([field for field in schema if not pa.types.is_timestamp(field.type)])
     columns = _list_columns(schema, lambda field: f"`{field.name}` {_name_hive_type(field.type)}")
     options = f"OPTIONS (path '{place}', recursiveFileLookup 'true')"
     return f"CREATE TABLE IF NOT EXISTS `{table}` (\n{columns}\n)\nUSING PARQUET\n{options};"

@@ -78,7 +78,7 @@ def write(
 
 
 def check_choice(format: str, tables: Sequence[str] | None) -> None:
-    """Raise UsageError for an unknown format or table, or if there is no table."""
+    """Raise UsageError for an unknown format or table, or an export without tables."""
     if format not in WRITERS:
         raise UsageError(f"no export format {format!r}; there are: {', '.join(WRITERS)}{suggest_name(format, WRITERS)}")
     for name in tables or ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +25,29 @@ class Writer(Protocol):
     def __init__(self, path: Path, schema: pa.Schema) -> None: ...
 
     def write(self, table: pa.Table) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class CountedSink:
+    """A file for pyarrow that passes bytes on and counts them."""
+
+    closed = False
+
+    def __init__(self, write: Callable[[Any], Any]) -> None:
+        self._write = write
+        self.size = 0
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self._write(data)
+        self.size += size
+        return size
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None: ...
 
     def close(self) -> None: ...
 

@@ -172,13 +172,12 @@ class Profile(AnalysisMethods, SqlQueries):
         return TableDataset(self, table, stats, plain_texts)
 
     def stat_names(self) -> list[str]:
-        """Return the names of the stats of the selected events and of the event metadata in their planes: the names
-        that ``event_table`` accepts."""
+        """Return the stats that ``event_table`` accepts: those of selected events, and of metadata in their planes."""
         return self._tables.stat_names()
 
     def event_summary(self, percentiles: Sequence[int] = ()) -> pa.Table:
-        """Return events by name: count, total_ps, self_ps, mean_ps, min_ps, max_ps; largest self time first, then by
-        name. ``percentiles``: of the durations, such as (50, 99) for the columns p50_ps and p99_ps."""
+        """Return events by name: count, total, self, mean, min and max time; largest self time first, then by name.
+        ``percentiles``: of the durations, such as (50, 99) for the columns p50_ps and p99_ps."""
         return make_event_summary(self._tables, percentiles)
 
     def remarks(self) -> pa.Table:
@@ -305,8 +304,7 @@ class Profile(AnalysisMethods, SqlQueries):
     # ---- programs
 
     def hlo_text(self, module: str | int, form: str = "short-txt", *, metadata: bool = False) -> str:
-        """Return the text of a compiled program: "short-txt" or "long-txt", as XLA prints it, or "json"; see
-        docs/hlo.md.
+        """Return the text of a compiled program: "short-txt" or "long-txt", as XLA prints it, or "json" (docs/hlo.md).
 
         ``module``: its title ``jit_f(12)``, literally, the name before the parentheses, or the program id.
         ``metadata``: add the origin of instructions. UsageError: no program matches, or several do.
@@ -316,8 +314,7 @@ class Profile(AnalysisMethods, SqlQueries):
         return "".join(choose_program(self._tables, module).text(form, metadata))
 
     def program_graph(self, module: str | int) -> ProgramGraph:
-        """Return a compiled program as a graph: what needs what, shortest chains, calls, fusion blockers. ``module``:
-        as in ``hlo_text``; docs/hlo.md has the tables."""
+        """Return a compiled program, named as in ``hlo_text``, as a graph; docs/hlo.md has its tables."""
         from fastprof.hlo.program_graph import ProgramGraph
         from fastprof.tables.program_choice import choose_program
 
@@ -368,17 +365,9 @@ class Profile(AnalysisMethods, SqlQueries):
         write(self, out, layout=layout, tables=tables, reports=reports, replace=replace, force=force, flat=flat)
 
     def to_trace(
-        self,
-        out: str | Path,
-        *,
-        format: str | None = None,
-        derived: bool = True,
-        stats: str = "all",
-        resolution: float = 8000,
-        max_text: int = 10_000,
-        align_clocks: bool = False,
-        force: bool = False,
-    ) -> None:
+        self, out: str | Path, *, format: str | None = None, derived: bool = True, stats: str = "all",
+        resolution: float = 8000, max_text: int = 10_000, align_clocks: bool = False, force: bool = False,
+    ) -> None:  # fmt: skip
         """Write the selected events for a trace viewer; see docs/trace.md. ``format``: "chrome", "perfetto", "xprof" or
         "xprof-streaming"; None: by the suffix of ``out``. Compressed if ``out`` ends in .gz. ``max_text``: in XProf's
         formats, bytes of a text that several events may repeat; 0: no limit. ``align_clocks``: align hosts by the clock
@@ -467,8 +456,8 @@ class Profile(AnalysisMethods, SqlQueries):
 
     def _selected(self) -> str:
         """Return the selection as text; empty if it is everything."""
-        selected = [str(self._of_all_steps.selection), "" if self._steps is None else f"steps {self._steps}"]
-        return "; ".join(filter(None, selected))
+        steps = "" if self._steps is None else f"steps {self._steps}"
+        return "; ".join(filter(None, (str(self._of_all_steps.selection), steps)))
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: hosts, devices, times and steps, and the names of tables and analyses."""

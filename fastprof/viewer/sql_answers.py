@@ -65,7 +65,7 @@ def answer_tables(_call: ApiCall) -> Any:
 
 
 class _NoProfile:
-    """Stands for a profile whose tables are listed and not read."""
+    """Profile whose tables are listed and not read."""
 
     has_runs = False
 

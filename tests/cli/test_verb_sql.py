@@ -162,6 +162,6 @@ def test_exported_runs_are_queried(command: Command, tmp_path: Path) -> None:
     rows = json.loads(command(out, query, "--format", "json").out)["rows"]
     assert [row["n"] for row in rows][-1] == 576 and len(rows) == 2
     listed = command(out, "--tables", "--format", "csv").out
-    assert "events,run,string" in listed and "steps.steps" not in listed
+    assert "events,run,large_string" in listed and "steps.steps" not in listed
     assert "exported runs are selected in the query" in command(out, query, "--host", "host1").err
     assert "no table 'steps.steps'" in command(out, "from steps.steps").err

@@ -79,7 +79,7 @@ def spark() -> Iterator[Any]:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.legacy.parquet.nanosAsLong", "true").getOrCreate()
+    session = builder.getOrCreate()
     yield session
     session.stop()
 
@@ -94,7 +94,6 @@ def test_spark(spark: Any, out: Path) -> None:
 
 def test_spark_runs_the_statements(spark: Any, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "--ddl", "spark", "-o", str(out), "--tables", "events,lines,hosts"]) == 0
-    spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "false")
     for statement in filter(str.strip, capsys.readouterr().out.split(";")):
         spark.sql(statement)
     rows = spark.sql(
