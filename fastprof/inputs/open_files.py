@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
@@ -48,6 +48,8 @@ class ReadFile(Protocol):
 
     size: int
     parts: Records | None
+    fetch: Callable[[int, int], None] | None
+    """Gets bytes of the file, from the first to the last given, before they are read. None: all are there."""
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         """Return where these bytes stand in the file: place and length of each piece."""
@@ -86,6 +88,7 @@ class WatchedFile:
     sooner or later."""
 
     parts: Records | None = None
+    fetch: Callable[[int, int], None] | None = None
 
     def __init__(self, name: str | bytes, path: str, number: int) -> None:
         self.name = name
@@ -180,6 +183,7 @@ class SpooledFile:
     open."""
 
     parts: Records | None = None
+    fetch: Callable[[int, int], None] | None = None
 
     def __init__(self, number: int, size: int) -> None:
         self._number = number
@@ -215,7 +219,7 @@ class PartsOfFile:
         self._begins = np.cumsum(lengths) - lengths  # searched for each value that is looked at
         self.parts: Records | None = np.zeros(len(places), WINDOW_PART)
         self.parts["begin"], self.parts["place"] = self._begins, places
-        self.begin, self.end, self.check = file.begin, file.end, file.check
+        self.begin, self.end, self.check, self.fetch = file.begin, file.end, file.check, file.fetch
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         from fastprof.schema.columns import find_place  # late: most files are not in parts

@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, suppress
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
-from fastprof.errors import CaptureError, ChangedError, UnreadableError
+from fastprof.errors import CaptureError, ChangedError, FastprofError, UnreadableError
 from fastprof.inputs import open_files
 from fastprof.inputs.formats import HEAD, IN_FILE, Scribe, find_format
 from fastprof.inputs.formats.contract import FormatRemark
@@ -290,7 +290,13 @@ class CaptureSource:
         assert self.stored is not None
         descriptor = self.stored.begin()
         try:
-            content = b"".join(_read_at(descriptor, *place) for place in self.stored.places(offset, length))
+            places = list(self.stored.places(offset, length))
+            if self.stored.fetch is not None:
+                for begin, size in places:
+                    self.stored.fetch(begin, begin + size)
+            content = b"".join(_read_at(descriptor, *place) for place in places)
+        except FastprofError:
+            raise
         except OSError as error:
             raise UnreadableError(f"reading failed: {error.strerror or error}", path=self.path) from error
         finally:
