@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from fastprof.errors import ChangedError, UnreadableError, UsageError
+from fastprof.inputs.stores.store_path import StorePath
 from fastprof.wording.quantities import format_size
 
 if TYPE_CHECKING:
@@ -234,7 +235,9 @@ class PartsOfFile:
 
 
 def find_file(name: str | bytes) -> Watched | None:
-    """Return the file of that name as it is now, or None."""
+    """Return the file or object of that name as it is now, or None."""
+    if isinstance(name, StorePath):
+        return name.find_version()
     try:
         now = os.stat(name)  # noqa: PTH116 - names may be bytes
     except OSError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.errors import CaptureError, UsageError
+from fastprof.inputs.paths import is_directory
 from fastprof.profile.comparison import make_run_facts, measure_run_facts, open_earlier_runs
 from fastprof.profile.profile import Profile
 from fastprof.profile.report import Report
@@ -75,7 +76,7 @@ def _read_reference(
 
     if path.endswith(BASELINE_SUFFIX):
         return read_baseline(Path(path))
-    is_history = Path(path).is_dir() and len(list_runs(path)) > 1
+    is_history = is_directory(path) and len(list_runs(path)) > 1
     runs, reason = [], ""
     for earlier in open_earlier_runs(path, set(new.sources), reading) if is_history else [load(path, **reading)]:
         if {*map(os.path.realpath, earlier.sources)} == {*map(os.path.realpath, new.sources)}:
