@@ -49,8 +49,10 @@ class ReadFile(Protocol):
 
     size: int
     parts: Records | None
-    fetch: Callable[[int, int], None] | None
-    """Gets bytes of the file, from the first to the last given, before they are read. None: all are there."""
+
+    @property
+    def fetch(self) -> Callable[[int, int], None] | None:
+        """Function that gets the bytes between two offsets of the file, before they are read. None: all are there."""
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         """Return where these bytes stand in the file: place and length of each piece."""

@@ -47,8 +47,8 @@ def load(
 
     ``path``: a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, a URL of one of these,
     bytes, a binary file object, or a list of these. gzip and zstd are recognized by content. From a log directory with
-    several runs the newest run is loaded, unless ``run`` names another, or a list of others (see ``runs``). If the traces are of several
-    jobs (``Profile.by_job``), ``run`` names one of these, as "job 1".
+    several runs the newest run is loaded, unless ``run`` names another, or a list of others (see ``runs``). If the
+    traces are of several jobs (``Profile.by_job``), ``run`` names one of these, as "job 1".
 
     Several runs stay apart: tables have the column ``run``, and each run has its own reports (``Profile.runs``).
     ``as_hosts``: read all captures as hosts of one run instead.

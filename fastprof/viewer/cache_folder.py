@@ -170,9 +170,9 @@ def get_usual_limit() -> int:
 def make_source_key(path: str | os.PathLike[str], *more: object) -> str | None:
     """Name what a file holds, and ``more`` that decides what is made of it: equal keys mean equal contents.
 
-    The key of an object in a store covers its URL and version. That of a file covers place, size, times of the last changes and samples of the bytes, so that a file that was replaced
-    within the resolution of its times still differs. None if it is no regular file, so that nothing distinguishes its
-    contents.
+    The key of a file covers place, size, times of the last changes and samples of the bytes, so that a file that was
+    replaced within the resolution of its times still differs; that of an object in a store covers URL and version. None
+    if it is no regular file, so that nothing distinguishes its contents.
     """
     if isinstance(path, StorePath):
         version = path.find_version()

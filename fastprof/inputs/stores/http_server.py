@@ -22,10 +22,12 @@ from fastprof.inputs.stores.store_verbs import (
 )
 
 _TIMEOUT_S: Final = 60
-_REFUSALS: Final = (401, 403, 407)
-_ABSENT: Final = (404, 410)
-_OK, _PARTIAL = 200, 206
-_OTHER_VERSION, _BEYOND_END = 412, 416
+_PARTIAL: Final = 206
+_STATUS: Final[dict[type[StoreError], tuple[int, ...]]] = {
+    RefusedError: (401, 403, 407),
+    AbsentError: (404, 410),
+    OtherVersionError: (412, 416),  # the object had this version, and this size
+}
 
 
 class HttpServer:
@@ -99,9 +101,8 @@ class HttpServer:
             return urllib.request.build_opener(_SameScheme).open(request, timeout=_TIMEOUT_S)
         except urllib.error.HTTPError as error:
             error.close()
-            kinds = dict.fromkeys(_REFUSALS, RefusedError) | dict.fromkeys(_ABSENT, AbsentError)
-            kinds |= {_OTHER_VERSION: OtherVersionError, _BEYOND_END: OtherVersionError}
-            raise kinds.get(error.code, StoreError)(f"the server answers {error.code} {error.reason}") from None
+            kind = next((kind for kind, codes in _STATUS.items() if error.code in codes), StoreError)
+            raise kind(f"the server answers {error.code} {error.reason}") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error or type(error).__name__
             raise StoreError(f"no connection to the server: {reason}") from None

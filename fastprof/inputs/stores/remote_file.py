@@ -204,7 +204,8 @@ class RemoteStream(io.RawIOBase):
 def open_remote_file(path: StorePath, *, at_once: bool = True) -> RemoteFile | None:
     """Return the object as a file; None: its store has no ranges for it. It is the version that was listed or looked at
     last. ``at_once``: begin to fetch all of a small one. Raises NotFoundError, UnreadableError."""
-    if (ahead := path.store.opened.pop(path.key, None)) is not None:
+    ahead: RemoteFile | None = path.store.opened.pop(path.key, None)
+    if ahead is not None:
         return ahead
     about = path.store.known.get(path.key) or path.call(lambda: path.store.stat(path.key))
     if about is None:
