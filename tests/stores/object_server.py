@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
-from xml.sax.saxutils import escape
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape, unescape
 
 PAGE = 1000
 PIECE = 1 << 16
@@ -38,13 +40,15 @@ Fault = Callable[[Request], "str | None"]
 
 
 class ObjectServer:
-    """Objects by key, in one bucket called ``bucket``. ``requests``: all that came; ``sent``: bytes of bodies."""
+    """Objects by key, in one bucket called ``bucket``. ``requests``: all that came; ``sent``: bytes of bodies;
+    ``address``: where it is served."""
 
     def __init__(self, latency_s: float = 0.0, bytes_per_s: float | None = None) -> None:
         self.objects: dict[str, bytes] = {}
         self.requests: list[Request] = []
         self.sent = 0
         self.fault: Fault = lambda _: None
+        self.address = ""
         self.latency_s = latency_s
         self.bytes_per_s = bytes_per_s
         self.uploads: dict[str, dict[int, bytes]] = {}
@@ -157,8 +161,12 @@ class _Handler(BaseHTTPRequestHandler):
         served = self.server_objects
         request = Request("POST", self.path, self.headers)
         served.note(request)
-        self._read_body()
-        if "uploads" in request.query:
+        body = self._read_body()
+        if "delete" in request.query:
+            for key in re.findall("<Key>(.*?)</Key>", body.decode()):
+                served.objects.pop(unescape(key), None)
+            text = "<DeleteResult></DeleteResult>"
+        elif "uploads" in request.query:
             upload = str(len(served.uploads) + 1)
             served.uploads[upload] = {}
             text = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
@@ -178,14 +186,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(204, b"")
 
     def _read_body(self) -> bytes:
-        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        body = b""
-        while size := int(self.rfile.readline(), 16):
-            body += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-        return body
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if "aws-chunked" not in self.headers.get("Content-Encoding", ""):
+            return body
+        chunks, stream = b"", io.BytesIO(body)
+        while size := int(stream.readline().partition(b";")[0], 16):
+            chunks += stream.read(size)
+            stream.readline()
+        return chunks
 
     def _send(self, status: int, content: Any, headers: dict[str, str] | None = None, fault: str | None = None) -> None:
         self.send_response(status)
@@ -237,7 +245,3 @@ def _list(objects: dict[str, bytes], query: dict[str, str]) -> bytes:
         f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{next_page}{''.join(rows)}</ListBucketResult>"
     )
     return text.encode()
-
-
-def quote_key(key: str) -> str:
-    return quote(key)

@@ -210,7 +210,7 @@ def _describe_fsspec_file(about: Mapping[str, Any]) -> StoredObject:
             time = datetime.fromisoformat(time)
     changed = time.timestamp() if isinstance(time, datetime) else time if isinstance(time, (int, float)) else 0.0
     tag = next((str(about[name]) for name in _VERSIONS if about.get(name)), "")
-    return StoredObject(int(about["size"] or 0), tag or f"{about['size']}-{time}", changed)
+    return StoredObject(int(about["size"] or 0), tag or f"{about['size']}-{changed:.3f}", changed)
 
 
 def _call(function: Callable[[], T]) -> T:

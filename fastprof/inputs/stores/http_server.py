@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import urllib.error
 import urllib.request
 from collections.abc import Generator
@@ -74,7 +75,8 @@ class HttpServer:
     @contextmanager
     def open_reader(self, key: str) -> Generator[BinaryIO]:
         with self._open(key, {}) as answer:
-            yield answer
+            length = answer.headers["Content-Length"]
+            yield _Body(answer, int(length) if length and length.isdecimal() else None)  # type: ignore[misc]
 
     def list_level(self, prefix: str) -> Level:
         raise StoreError(f"servers of HTTP do not list {prefix}")
@@ -106,6 +108,28 @@ class HttpServer:
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error or type(error).__name__
             raise StoreError(f"no connection to the server: {reason}") from None
+
+
+class _Body(io.RawIOBase):
+    """The body of an answer; OSError: it ends before its length."""
+
+    def __init__(self, answer: Any, length: int | None) -> None:
+        self._answer = answer
+        self._left = length
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            data: bytes = self._answer.read(size if size >= 0 else None)
+        except http.client.HTTPException as error:
+            raise OSError(f"the connection broke off: {error or type(error).__name__}") from None
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left and size and not data:
+                raise OSError(f"the connection broke off, {self._left:,} bytes before the end")
+        return data
 
 
 class _SameScheme(urllib.request.HTTPRedirectHandler):

@@ -94,7 +94,13 @@ class ObjectStore:
     def list_level(self, prefix: str) -> Level:
         import obstore
 
-        answer = self._call(lambda: obstore.list_with_delimiter(self.client, prefix))
+        try:
+            answer = self._call(lambda: obstore.list_with_delimiter(self.client, prefix))
+        except StoreError as error:
+            if "empty path segment" not in str(error):
+                raise
+            text = "keys here have an empty part (//), which obstore cannot list; name a folder below, or rename them"
+            raise StoreError(text) from None
         skipped = len(prefix)
         folders = [folder[skipped:].rstrip("/") for folder in answer["common_prefixes"]]
         objects = {about["path"][skipped:]: _describe(about) for about in answer["objects"]}
