@@ -163,9 +163,10 @@ class _Handler(BaseHTTPRequestHandler):
         served.note(request)
         body = self._read_body()
         if "delete" in request.query:
-            for key in re.findall("<Key>(.*?)</Key>", body.decode()):
+            keys = re.findall("<Key>(.*?)</Key>", body.decode())
+            for key in keys:
                 served.objects.pop(unescape(key), None)
-            text = "<DeleteResult></DeleteResult>"
+            text = f"<DeleteResult>{''.join(f'<Deleted><Key>{key}</Key></Deleted>' for key in keys)}</DeleteResult>"
         elif "uploads" in request.query:
             upload = str(len(served.uploads) + 1)
             served.uploads[upload] = {}
@@ -186,14 +187,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(204, b"")
 
     def _read_body(self) -> bytes:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if "aws-chunked" not in self.headers.get("Content-Encoding", ""):
-            return body
-        chunks, stream = b"", io.BytesIO(body)
-        while size := int(stream.readline().partition(b";")[0], 16):
-            chunks += stream.read(size)
-            stream.readline()
-        return chunks
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            body = _join_chunks(self.rfile)
+            self.rfile.readline()
+        else:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return _join_chunks(io.BytesIO(body)) if "aws-chunked" in self.headers.get("Content-Encoding", "") else body
 
     def _send(self, status: int, content: Any, headers: dict[str, str] | None = None, fault: str | None = None) -> None:
         self.send_response(status)
@@ -215,6 +214,14 @@ class _Handler(BaseHTTPRequestHandler):
             if speed and (early := (at + len(piece)) / speed - (time.perf_counter() - begin)) > 0:
                 time.sleep(early)
         self.server_objects.note_sent(len(content))
+
+
+def _join_chunks(stream: Any) -> bytes:
+    body = b""
+    while size := int(stream.readline().partition(b";")[0], 16):
+        body += stream.read(size)
+        stream.readline()
+    return body
 
 
 def _list(objects: dict[str, bytes], query: dict[str, str]) -> bytes:
