@@ -1,7 +1,7 @@
 """Reading captures in stores: time beside a plain parallel download, and bytes and requests that a question costs.
 
-python benchmarks/remote_reading.py time [--events 4030000] [--rounds 5]     all events, beside a download by http.client
-python benchmarks/remote_reading.py plane [--planes 16] [--events 1600000]   one plane of a capture of a gigabyte
+python benchmarks/remote_reading.py time [--events 4030000] [--rounds 5]     all events, beside a download
+python benchmarks/remote_reading.py plane [--planes 16] [--events 5400000]   one plane of a gigabyte
 python benchmarks/remote_reading.py runs                                     the list of 3,000 runs
 """
 
@@ -29,7 +29,7 @@ sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "stores")]
 
 from host_shape import write_host  # noqa: E402
 from object_server import ObjectServer  # noqa: E402
-from trace_builder import event, line, plane, xspace  # noqa: E402
+from trace_builder import int_field, len_field  # noqa: E402
 from trace_writer import CaptureWriter  # noqa: E402
 
 LATENCY_S, BYTES_PER_S = 0.030, 80e6
@@ -118,12 +118,18 @@ def measure_time(args: argparse.Namespace) -> None:
 
 
 def make_planes(planes: int, events: int) -> bytes:
-    """Return a capture with planes of equal size: one plane's events are made once and repeated."""
-    names = [f"fusion.{number}" for number in range(500)]
-    body = [event(names[at % 500], at * 1000, 900, stats={"flops": at, "run_id": at % 7}) for at in range(20_000)]
-    lines = [line("XLA Ops", body * (events // len(body)), timestamp_ns=1)]
-    one = xspace(plane("/device:TPU:00", lines))
-    return b"".join(one.replace(b"/device:TPU:00", f"/device:TPU:{number:02}".encode(), 1) for number in range(planes))
+    """Return a capture with planes of equal size: the events of one are made once and repeated."""
+    body = [
+        len_field(4, int_field(1, at % 500 + 1) + int_field(2, at * 1000) + int_field(3, 900)) for at in range(20_000)
+    ]
+    head = int_field(1, 1) + len_field(2, "XLA Ops") + int_field(3, 1)
+    one_line = head + b"".join(body) * (events // len(body))
+    names = [
+        len_field(4, int_field(1, at) + len_field(2, int_field(1, at) + len_field(2, f"fusion.{at}")))
+        for at in range(1, 501)
+    ]
+    rest = len_field(3, one_line) + b"".join(names)
+    return b"".join(len_field(1, len_field(2, f"/device:TPU:{number:02}") + rest) for number in range(planes))
 
 
 def measure_plane(args: argparse.Namespace) -> None:
@@ -161,7 +167,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--planes", type=int, default=16)
     args = parser.parse_args()
-    args.events = args.events or {"time": 4_030_000, "plane": 1_600_000}.get(args.what, 0)
+    args.events = args.events or {"time": 4_030_000, "plane": 5_400_000}.get(args.what, 0)
     {"time": measure_time, "plane": measure_plane, "runs": measure_runs}[args.what](args)
 
 

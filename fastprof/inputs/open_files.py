@@ -54,6 +54,9 @@ class ReadFile(Protocol):
     def fetch(self) -> Callable[[int, int], None] | None:
         """Function that gets the bytes between two offsets of the file, before they are read. None: all are there."""
 
+    def expect(self, begin: int, end: int) -> None:
+        """Begin to fetch bytes that will be read."""
+
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         """Return where these bytes stand in the file: place and length of each piece."""
 
@@ -105,6 +108,9 @@ class WatchedFile:
         self._opening = threading.Lock()
         self._held = _Descriptor(number)
         _keep_for_later(self._held)
+
+    def expect(self, begin: int, end: int) -> None:
+        pass
 
     @property
     def watched(self) -> Watched:
@@ -192,6 +198,9 @@ class SpooledFile:
         self._number = number
         self.size = size
 
+    def expect(self, begin: int, end: int) -> None:
+        pass
+
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         yield offset, length
 
@@ -223,6 +232,9 @@ class PartsOfFile:
         self.parts: Records | None = np.zeros(len(places), WINDOW_PART)
         self.parts["begin"], self.parts["place"] = self._begins, places
         self.begin, self.end, self.check, self.fetch = file.begin, file.end, file.check, file.fetch
+
+    def expect(self, begin: int, end: int) -> None:
+        pass
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         from fastprof.schema.columns import find_place  # late: most files are not in parts

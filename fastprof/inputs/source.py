@@ -306,6 +306,16 @@ class CaptureSource:
             raise ChangedError("the file changed while it was being read; load it again", path=self.path)
         return content
 
+    @property
+    def is_fetched(self) -> bool:
+        """Return whether bytes come from a store when they are needed, so that it pays to read few."""
+        return self.stored is not None and self.stored.fetch is not None and self.stored.parts is None
+
+    def expect(self, begin: int, end: int) -> None:
+        """Begin to fetch bytes that will be read, if they come from a store."""
+        if self.stored is not None and self.is_fetched:
+            self.stored.expect(begin, end)
+
     def check_unchanged(self) -> None:
         """Raise ChangedError if the file is not what it was when it was loaded."""
         if self.stored is not None:

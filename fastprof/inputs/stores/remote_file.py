@@ -31,12 +31,13 @@ from fastprof.inputs.stores.store_verbs import (
 if TYPE_CHECKING:
     from fastprof.schema.columns import Records
 
-BLOCK: Final = 256 << 10
+BLOCK: Final = 64 << 10
 """What is fetched at least: a walk over the headers of a capture reads little in many places."""
 RANGE: Final = 8 << 20
 """What one request fetches at most."""
 MOST_AT_ONCE: Final = 256 << 20
 """Objects up to this size are fetched entirely as soon as they are opened."""
+_MOST_IN_ROW: Final = 16
 _TRIES: Final = 3
 _WAIT_S: Final = 0.1
 _MISSING, _COMING, _THERE = range(3)
@@ -56,6 +57,8 @@ class RemoteFile:
         self._states = bytearray(-(-self.size // BLOCK))
         self._left = len(self._states)
         self._change = threading.Condition()
+        self._lately = (0, -1, 0)
+        """The blocks that were fetched last, and how often those behind them were needed next."""
         with tempfile.TemporaryFile(prefix="fastprof-") as file:
             os.truncate(file.fileno(), self.size)
             self._number = os.dup(file.fileno())
@@ -85,7 +88,7 @@ class RemoteFile:
         first, last = begin // BLOCK, -(-end // BLOCK)
         while True:
             with self._change:
-                mine = self._claim(first, last)
+                mine = self._claim(first, self._read_ahead(first, last))
                 if not mine:
                     if self._states.find(_COMING, first, last) < 0:
                         return
@@ -102,6 +105,17 @@ class RemoteFile:
             mine = self._claim(begin // BLOCK, -(-end // BLOCK))
         for blocks in mine:
             get_pool().submit(_fetch_for, weakref.ref(self), *blocks)
+
+    def _read_ahead(self, first: int, last: int) -> int:
+        """Return the block to which is fetched, if any before ``last`` is missing: who goes on from what was fetched
+        gets more each time."""
+        if self._states.find(_MISSING, first, last) < 0:
+            return last
+        since, until, in_row = self._lately
+        in_row = min(in_row + 1, _MOST_IN_ROW) if since <= first <= until else 0
+        last = min(last + min(1 << in_row >> 2, RANGE // BLOCK), len(self._states))
+        self._lately = first, last, in_row
+        return last
 
     def _claim(self, first: int, last: int) -> list[tuple[int, int]]:
         """Mark missing blocks as coming, and return them in runs that one request fetches."""
