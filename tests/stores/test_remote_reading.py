@@ -104,7 +104,7 @@ def test_one_plane_costs_its_bytes_and_the_headers_of_others(server: ObjectServe
     assert chosen.event_table(columns, ["text"]).equals(expected.event_table(columns, ["text"]))
     of_plane = len(LARGE) / 4
     assert opened < 0.4 * of_plane
-    assert server.sent - opened < 1.05 * of_plane
+    assert server.sent - opened < of_plane + (256 << 10)  # a window may reach behind the plane
     assert chosen.event_table(["event_id", "name"]).equals(expected.event_table(["event_id", "name"]))
     assert remote.lines.equals(local.lines)
     assert server.sent == len(LARGE)
