@@ -112,9 +112,8 @@ def measure_time(args: argparse.Namespace) -> None:
     print(f"capture of {len(capture):,} bytes")
     for name, seconds in taken.items():
         middle = statistics.median(seconds)
-        print(
-            f"{name:28} {middle:6.3f} s  {middle / base:5.2f} of the download  ({min(seconds):.3f} to {max(seconds):.3f})"
-        )
+        spread = f"({min(seconds):.3f} to {max(seconds):.3f})"
+        print(f"{name:28} {middle:6.3f} s  {middle / base:5.2f} of the download  {spread}")
 
 
 def make_planes(planes: int, events: int) -> bytes:
@@ -142,11 +141,11 @@ def measure_plane(args: argparse.Namespace) -> None:
     rows = chosen.event_table(["name", "start_ps", "duration_ps"]).num_rows
     requests, sent = served.count()
     share = len(capture) / args.planes
-    print(
-        f"capture of {len(capture):,} bytes, plane of {share:,.0f}, {rows:,} events, {time.perf_counter() - begin:.2f} s"
-    )
+    taken = time.perf_counter() - begin
+    print(f"capture of {len(capture):,} bytes, plane of {share:,.0f}, {rows:,} events, {taken:.2f} s")
     print(f"opening: {opened[0][0]} requests, {opened[0][1]:,} bytes, {opened[1]:.2f} s")
-    print(f"plane: {requests} requests, {sent:,} bytes; together {(sent + opened[0][1]) / share - 1:+.1%} of the plane")
+    beyond = (sent + opened[0][1]) / share - 1
+    print(f"plane: {requests} requests, {sent:,} bytes; together {beyond:+.1%} of the plane")
     served.close()
 
 
