@@ -20,7 +20,7 @@ import re
 import stat
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import reduce
@@ -252,7 +252,7 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
         if is_stored and len(parts) >= _DEEPEST:
             continue
         if is_stored and is_profile:
-            search.runs += [_make_unlisted_run((*parts, name), join_path(directory, name), search) for name in inside]
+            search.runs += _list_names(parts, directory, inside, search)
             continue
         if is_profile or not parts:
             search.passed_over += [((*parts, name), join_path(directory, name)) for name in hidden]
@@ -282,14 +282,18 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
     return search
 
 
-def _make_unlisted_run(parts: tuple[str, ...], directory: str, search: Search) -> CaptureDirectory:
-    """Return a run of a store by its name alone: there may be thousands, and one is read."""
-    name = show_path("/".join((*parts[:-3], parts[-1])))
-    return CaptureDirectory(directory, show_path(directory), name, list_files=lambda place: _list_run(place, search))
+def _list_names(
+    parts: tuple[str, ...], directory: str, names: Iterable[str], search: Search
+) -> Iterator[CaptureDirectory]:
+    """Yield runs of a store by their names alone: there may be thousands, and one is read."""
 
+    def list_files(place: CaptureDirectory) -> None:
+        _list_captures(place, search)
 
-def _list_run(place: CaptureDirectory, search: Search) -> None:
-    _list_captures(place, search)
+    for name in names:
+        path = join_path(directory, name)
+        shown = show_path("/".join((*parts[:-2], name)))
+        yield CaptureDirectory(path, show_path(path), shown, list_files=list_files)
 
 
 def _list_captures(place: CaptureDirectory, search: Search) -> tuple[list[str], list[str], list[str]]:

@@ -154,12 +154,13 @@ def open_arrow_files(scheme: str, bucket: str, options: Mapping[str, Any]) -> An
     unknown."""
     from pyarrow import fs
 
+    host, _, port = bucket.partition(":")
     plain = {name.lower().removeprefix("aws_"): value for name, value in options.items()}
     makers: dict[str, Callable[[], Any]] = {
         "s3": lambda: fs.S3FileSystem(**_make_s3_options(plain)),
         "gs": lambda: fs.GcsFileSystem(**{"retry_time_limit": timedelta(seconds=_GCS_SECONDS)} | plain),
         "az": lambda: fs.AzureFileSystem(**{"account_name": os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")} | plain),
-        "hdfs": lambda: fs.HadoopFileSystem(**_split_host(bucket) | plain),
+        "hdfs": lambda: fs.HadoopFileSystem(host or "default", **{"port": int(port or 0)} | plain),
     }
     try:
         return makers[scheme]()
@@ -187,11 +188,6 @@ def _make_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
         parts = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
         given |= {"endpoint_override": parts.netloc, "scheme": given.get("scheme", parts.scheme)}
     return given
-
-
-def _split_host(bucket: str) -> dict[str, Any]:
-    host, _, port = bucket.partition(":")
-    return {"host": host or "default", "port": int(port or 0)}
 
 
 def _describe_arrow_file(about: Any) -> StoredObject:

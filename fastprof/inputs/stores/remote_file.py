@@ -153,9 +153,6 @@ class RemoteFile:
                 self._change.notify_all()
         open_files.check_disk_space(self.fetched_bytes - (end - begin), self.fetched_bytes, str(self.path))
 
-    def _is_version(self, now: StoredObject | None) -> bool:
-        return now is not None and now[:2] == self.about[:2]
-
     def _read_range(self, begin: int, end: int) -> bytes:
         """Return these bytes of the object. The client of the store has its own retries; connections that break off
         are tried again, and one short answer is forgiven."""
@@ -164,7 +161,8 @@ class RemoteFile:
         for left in reversed(range(_TRIES)):
             try:
                 data = store.read(self.path.key, begin, end, self.about.version)
-                if not store.is_guarded and not self._is_version(store.stat(self.path.key)):
+                now = self.about if store.is_guarded else store.stat(self.path.key)
+                if now is None or now[:2] != self.about[:2]:
                     raise OtherVersionError("the version differs")
                 if len(data) == end - begin:
                     return data

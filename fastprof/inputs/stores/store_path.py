@@ -201,7 +201,7 @@ def make_store_path(
     if account:
         more = {"azure_storage_account_name": account.partition(".")[0]}
     store: Store
-    if kind in _KINDS and _has_obstore():
+    if kind in _KINDS and has_obstore():
         from fastprof.inputs.stores.object_stores import ObjectStore
 
         store = ObjectStore(_KINDS[kind], container, options or {}, more)
@@ -232,7 +232,7 @@ def bind_paths(what: Any, options: Mapping[str, Any] | None = None, filesystem: 
     return bound if isinstance(what, (list, tuple)) else bound[0]
 
 
-def _has_obstore() -> bool:
+def has_obstore() -> bool:
     from importlib.util import find_spec
 
     return find_spec("obstore") is not None
