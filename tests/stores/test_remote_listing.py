@@ -52,7 +52,7 @@ def test_an_empty_newest_run_is_passed_over(server: ObjectServer) -> None:
 def test_a_log_directory_is_found_from_any_level(
     server: ObjectServer, url: str, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_path, "_has_obstore", lambda: client == "obstore")
+    monkeypatch.setattr(store_path, "has_obstore", lambda: client == "obstore")
     server.objects["other/readme.txt"] = b"x"
     profile = fastprof.load(url)
     assert profile.events.equals(fastprof.load(LOGDIR).events)

@@ -29,7 +29,7 @@ def url(request: pytest.FixtureRequest, server: ObjectServer, monkeypatch: pytes
     """The capture by each client."""
     if request.param == "http":
         return f"{server.address}/bucket/{KEY}"
-    monkeypatch.setattr(store_path, "_has_obstore", lambda: request.param == "obstore")
+    monkeypatch.setattr(store_path, "has_obstore", lambda: request.param == "obstore")
     return URL
 
 
@@ -134,7 +134,7 @@ def test_compression_is_known_by_content(server: ObjectServer, name: str) -> Non
 
 @pytest.mark.parametrize("fault", ["drop", "short", "503"])
 def test_one_fault_of_a_range_is_forgiven(server: ObjectServer, url: str, fault: str) -> None:
-    if fault == "short" and url == URL and not store_path._has_obstore():
+    if fault == "short" and url == URL and not store_path.has_obstore():
         pytest.skip("pyarrow does not notice short answers")
     server.fault = only_ranges(fault, 1)
     assert fastprof.load(url).events.num_rows == 752
@@ -146,7 +146,7 @@ def test_faults_that_stay_name_url_and_range(
     server: ObjectServer, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = URL if client == "pyarrow" else f"{server.address}/bucket/{KEY}"
-    monkeypatch.setattr(store_path, "_has_obstore", lambda: False)
+    monkeypatch.setattr(store_path, "has_obstore", lambda: False)
     monkeypatch.setattr(remote_file, "_WAIT_S", 0.0)
     server.fault = only_ranges("drop")
     with pytest.raises(UnreadableError, match=r"for the bytes 0 to [\d,]+") as caught:

@@ -20,7 +20,7 @@ def folder(
         import fsspec
 
         return make_store_path(str(tmp_path), filesystem=fsspec.filesystem("file"))
-    monkeypatch.setattr(store_path, "_has_obstore", lambda: request.param == "obstore")
+    monkeypatch.setattr(store_path, "has_obstore", lambda: request.param == "obstore")
     assert server.address
     return make_store_path("s3://bucket/out")
 
