@@ -574,7 +574,7 @@ def _open_stream(name: str) -> AbstractContextManager[BinaryIO]:
         from fastprof.inputs.stores import remote_file
 
         return remote_file.open_remote_stream(name)
-    return open(open_descriptor(name), "rb", buffering=0)  # type: ignore[return-value]  # noqa: PTH123
+    return open(open_descriptor(name), "rb", buffering=0)  # noqa: PTH123
 
 
 def read_beginning(name: str) -> bytes:
