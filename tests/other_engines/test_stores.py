@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,11 +54,23 @@ def azure(tmp_path: Path) -> Iterator[dict[str, Any]]:
     if AZURITE is None:
         pytest.skip("azurite is not installed")
     command = [AZURITE, "--skipApiVersionCheck", "--silent", "--location", str(tmp_path), "--blobPort", "10010"]
+    from pyarrow.fs import AzureFileSystem
+
     process = subprocess.Popen(command)
+    authority = {"blob_storage_authority": "127.0.0.1:10010", "blob_storage_scheme": "http"}
+    files = AzureFileSystem(account_name=ACCOUNT, account_key=KEY, **authority)
+    while not connects("127.0.0.1", 10010):
+        assert process.poll() is None
+    files.create_dir("runs")
     endpoint = f"http://127.0.0.1:10010/{ACCOUNT}"
     yield {"account_name": ACCOUNT, "account_key": KEY, "endpoint": endpoint, "client_options": {"allow_http": True}}
     process.terminate()
     process.wait()
+
+
+def connects(host: str, port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((host, port)) == 0
 
 
 def upload(url: str, **options: Any) -> None:
