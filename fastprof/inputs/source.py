@@ -398,6 +398,13 @@ def open_ahead(sources: Iterable[object]) -> None:
             remote_file.open_ahead(source)
 
 
+def measure_objects(sources: Iterable[object]) -> list[int]:
+    """Return the bytes of each source that are in a store, as far as they are known; 0 for other sources."""
+    places = [source if isinstance(source, StorePath) else None for source in sources]
+    known = [place and place.store.known.get(place.key) for place in places]
+    return [about.size if about else 0 for about in known]
+
+
 def _open_object(place: StorePath, path: str, push: Push, salvage: bool, max_unpacked: int) -> CaptureSource:
     """Open an object of a store. Where the store has no ranges, the object is read as a stream, once."""
     from fastprof.inputs.stores import remote_file  # late: most sessions are files

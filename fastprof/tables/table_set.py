@@ -37,7 +37,7 @@ from fastprof.decode.xspace_capture import Capture, name_hosts
 from fastprof.errors import CaptureError, ChangedError, FastprofError, MemoryLimitError, UsageError
 from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.inputs.resolve import Session
-from fastprof.inputs.source import open_ahead
+from fastprof.inputs.source import measure_objects, open_ahead
 from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
 from fastprof.schema.columns import Int64s, find_runs
 from fastprof.schema.tables import VERSION, Count, Kind, Picoseconds, TableSchema
@@ -398,7 +398,10 @@ class OpenSession:
         memory = Memory()
         captures: list[Capture] = []
         failure: FastprofError | None = None
+        sizes = measure_objects(file.source for file in session.files)
         for number, file in enumerate(session.files):
+            if any(sizes):
+                self.workers.report("fetching bytes", sum(sizes[:number]), sum(sizes))
             try:
                 open_ahead(ahead.source for ahead in session.files[number : number + _OPENED_AHEAD])
                 capture = Capture(file, memory, self.log, on_error == "salvage", max_unpacked)

@@ -97,10 +97,20 @@ def test_keys_with_an_empty_part_are_explained(server: ObjectServer) -> None:
 def test_hosts_of_a_run_are_fetched_side_by_side(server: ObjectServer) -> None:
     for number in range(40):
         server.objects[f"many/host{number:02}.xplane.pb"] = CAPTURE
-    profile = fastprof.load("s3://bucket/many")
+    seen: list[tuple[str, int, int]] = []
+    profile = fastprof.load("s3://bucket/many", progress=lambda *stage: seen.append(stage))
+    assert seen[1] == ("fetching bytes", len(CAPTURE), 40 * len(CAPTURE))
     assert profile.host_names == [f"host{number:02}" for number in range(40)]
     assert server.count("GET") == 41
     assert server.count("HEAD") == 0
+
+
+def test_google_cloud_storage_answers_in_the_same_way(server: ObjectServer) -> None:
+    options = {"base_url": server.address, "skip_signature": True, "client_options": {"allow_http": True}}
+    for url in ("gs://bucket/logs", "gcs://bucket/logs"):
+        profile = fastprof.load(url, storage_options=options)
+        assert profile.events.num_rows == 752
+        assert profile.sources == [f"{url.partition('bucket')[0]}bucket/{KEY}"]
 
 
 @pytest.mark.parametrize(
