@@ -42,7 +42,7 @@ Fault = Callable[[Request], "str | None"]
 
 class ObjectServer:
     """Objects by key, in one bucket called ``bucket``. ``requests``: all that came; ``sent``: bytes of bodies;
-    ``address``: where it is served."""
+    ``address``: where it is served; ``list_tag``: makes the tags in lists."""
 
     def __init__(self, latency_s: float = 0.0, bytes_per_s: float | None = None) -> None:
         self.objects: dict[str, bytes] = {}
@@ -52,6 +52,7 @@ class ObjectServer:
         self.address = ""
         self.latency_s = latency_s
         self.bytes_per_s = bytes_per_s
+        self.list_tag = tag
         self.uploads: dict[str, dict[int, bytes]] = {}
         self._lock = threading.Lock()
 
@@ -120,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault is not None and fault.startswith("redirect "):
             self._send(302, b"", {"Location": fault.removeprefix("redirect ")})
         elif not request.key and method == "GET":
-            self._send(200, _list(served.objects, request.query), {"Content-Type": "application/xml"})
+            self._send(200, _list(served, request.query), {"Content-Type": "application/xml"})
         elif request.key not in served.objects:
             self._send(404, b"<Error><Code>NoSuchKey</Code></Error>")
         else:
@@ -226,8 +227,9 @@ def _join_chunks(stream: Any) -> bytes:
     return body
 
 
-def _list(objects: dict[str, bytes], query: dict[str, str]) -> bytes:
+def _list(served: ObjectServer, query: dict[str, str]) -> bytes:
     """A page of S3's ListObjectsV2, which GCS answers too."""
+    objects = served.objects
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
     after = query.get("continuation-token", "")
     entries: dict[str, bytes | None] = {}
@@ -246,7 +248,7 @@ def _list(objects: dict[str, bytes], query: dict[str, str]) -> bytes:
             rows.append(f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>")
         else:
             rows.append(
-                f"<Contents><Key>{escape(name)}</Key><Size>{len(content)}</Size><ETag>{escape(tag(content))}</ETag>"
+                f"<Contents><Key>{escape(name)}</Key><Size>{len(content)}</Size><ETag>{escape(served.list_tag(content))}</ETag>"
                 "<LastModified>2026-11-02T10:00:00.000Z</LastModified></Contents>"
             )
     next_page = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""

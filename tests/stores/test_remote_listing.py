@@ -105,6 +105,11 @@ def test_hosts_of_a_run_are_fetched_side_by_side(server: ObjectServer) -> None:
     assert server.count("HEAD") == 0
 
 
+def test_lists_may_have_other_tags_than_objects(server: ObjectServer) -> None:
+    server.list_tag = lambda content: f'"{len(content)}"'
+    assert fastprof.load("s3://bucket/logs").events.num_rows == 752
+
+
 def test_google_cloud_storage_answers_in_the_same_way(server: ObjectServer) -> None:
     options = {"base_url": server.address, "skip_signature": True, "client_options": {"allow_http": True}}
     for url in ("gs://bucket/logs", "gcs://bucket/logs"):

@@ -192,7 +192,7 @@ def _make_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _describe_arrow_file(about: Any) -> StoredObject:
     changed = about.mtime.timestamp() if about.mtime is not None else 0.0
-    return StoredObject(about.size or 0, f"{about.size}-{about.mtime_ns}", changed)
+    return StoredObject(about.size or 0, f"{about.size}-{int(changed)}", changed)  # lists may have finer times
 
 
 _VERSIONS: Final = ("ETag", "etag", "md5Hash", "generation", "version_id", "content_md5")
@@ -206,7 +206,7 @@ def _describe_fsspec_file(about: Mapping[str, Any]) -> StoredObject:
             time = datetime.fromisoformat(time)
     changed = time.timestamp() if isinstance(time, datetime) else time if isinstance(time, (int, float)) else 0.0
     tag = next((str(about[name]) for name in _VERSIONS if about.get(name)), "")
-    return StoredObject(int(about["size"] or 0), tag or f"{about['size']}-{changed:.3f}", changed)
+    return StoredObject(int(about["size"] or 0), tag or f"{about['size']}-{int(changed)}", changed)
 
 
 def _call(function: Callable[[], T]) -> T:

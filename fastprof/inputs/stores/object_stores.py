@@ -147,7 +147,10 @@ class ObjectStore:
 
 
 def _describe(about: Any) -> StoredObject:
-    return StoredObject(about["size"], about["e_tag"] or "", about["last_modified"].timestamp())
+    tag = about["e_tag"] or ""
+    if tag and not tag.startswith(('"', "W/")):  # as lists of Azure have it
+        tag = f'"{tag}"'
+    return StoredObject(about["size"], tag, about["last_modified"].timestamp())
 
 
 def _make_profile_provider(profile: str) -> Any:

@@ -153,14 +153,32 @@ class RemoteFile:
                 self._change.notify_all()
         open_files.check_disk_space(self.fetched_bytes - (end - begin), self.fetched_bytes, str(self.path))
 
+    def _takes_new_tag(self, refused: str) -> bool:
+        """Return whether the object is the one that was listed, though the store's lists have other tags than its
+        answers: size and time are the same, and nothing has been fetched. Then its tag is that of the answers."""
+        try:
+            now = self.path.store.stat(self.path.key)
+        except StoreError:
+            return False
+        with self._change:
+            if self.about.version != refused:  # another thread has found that out
+                return True
+            if now is None or self.fetched_bytes or now.version == refused:
+                return False
+            if (now.size, int(now.changed_s)) != (self.size, int(self.about.changed_s)):
+                return False
+            self.about = now
+            return True
+
     def _read_range(self, begin: int, end: int) -> bytes:
         """Return these bytes of the object. The client of the store has its own retries; connections that break off
         are tried again, and one short answer is forgiven."""
         what = f" for the bytes {begin:,} to {end:,}"
         store, short = self.path.store.verbs, 0
         for left in reversed(range(_TRIES)):
+            version = self.about.version
             try:
-                data = store.read(self.path.key, begin, end, self.about.version)
+                data = store.read(self.path.key, begin, end, version)
                 now = self.about if store.is_guarded else store.stat(self.path.key)
                 if now is None or now[:2] != self.about[:2]:
                     raise OtherVersionError("the version differs")
@@ -169,7 +187,9 @@ class RemoteFile:
                 short += 1
                 failure = StoreError(f"the answer has {len(data):,} bytes, not {end - begin:,}")
             except OtherVersionError:
-                raise ChangedError(_CHANGED, path=str(self.path)) from None
+                if not self._takes_new_tag(version):
+                    raise ChangedError(_CHANGED, path=str(self.path)) from None
+                failure = StoreError("the version differs")
             except (AbsentError, RefusedError) as error:
                 raise explain_store_error(error, self.path) from None
             except StoreError as error:

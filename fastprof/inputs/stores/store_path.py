@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -29,6 +30,8 @@ _REMOTE: Final = 'pip install "fastprof-arrow[remote]"'
 Version = tuple[tuple[int, int], tuple[int, int, int], "StorePath"]
 SIDE_BY_SIDE: Final = 16
 """Requests to stores at a time."""
+_FRESH_S: Final = 2.0
+"""Seconds for which a server of pages need not look at an object again."""
 
 
 class OpenStore:
@@ -39,6 +42,7 @@ class OpenStore:
         self.address = address
         self.known: dict[str, StoredObject] = {}
         """Objects by key, as they were when they were last listed or looked at."""
+        self._looked: dict[str, tuple[float, StoredObject | None]] = {}
         self.opened: dict[str, Any] = {}
         """Files by key, of objects that were opened ahead."""
         self._levels: dict[str, Future[Level]] = {}
@@ -67,6 +71,22 @@ class OpenStore:
         with self._lock:
             self._levels[prefix] = Future()
             self._levels[prefix].set_result(level)
+
+    def stat_lately(self, key: str) -> StoredObject | None:
+        """Return what the store had of an object within the last seconds, or None. One list serves all objects of a
+        folder, as they are looked at together. Raises StoreError."""
+        now = time.monotonic()
+        since, about = self._looked.get(key, (0.0, None))
+        if key in self._looked and now - since < _FRESH_S:
+            return about
+        if not self.verbs.can_list:
+            self._looked[key] = now, self.stat(key)
+        else:
+            prefix = key[: key.rfind("/") + 1]
+            objects = self.take_level(prefix).objects
+            self._looked[key] = now, None
+            self._looked |= {prefix + name: (now, about) for name, about in objects.items()}
+        return self._looked[key][1]
 
     def stat(self, key: str) -> StoredObject | None:
         """Return what the store has of an object now, or None. Raises StoreError."""
@@ -145,7 +165,7 @@ class StorePath(str):
     def find_version(self) -> Version | None:
         """Return the object as it is in the store now; None: there is none, or the store does not say."""
         try:
-            about = self.store.stat(self.key)
+            about = self.store.stat_lately(self.key)
         except StoreError:
             return None
         return None if about is None else self.identify(about)
