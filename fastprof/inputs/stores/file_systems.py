@@ -49,10 +49,10 @@ class ArrowStore:
         about = _call(lambda: self._files.get_file_info(self._root + key))
         return _describe_arrow_file(about) if about.type == FileType.File else None
 
-    def read(self, key: str, begin: int, end: int, version: str) -> bytes:  # noqa: ARG002
-        def read() -> bytes:
+    def read(self, key: str, begin: int, end: int, version: str) -> memoryview:  # noqa: ARG002
+        def read() -> memoryview:
             with self._files.open_input_file(self._root + key) as file:
-                return bytes(file.read_at(end - begin, begin))
+                return memoryview(file.read_at(end - begin, begin))
 
         return _call(read)
 

@@ -79,11 +79,11 @@ class ObjectStore:
         except AbsentError:
             return None
 
-    def read(self, key: str, begin: int, end: int, version: str) -> bytes:
+    def read(self, key: str, begin: int, end: int, version: str) -> memoryview:
         import obstore
 
         options: Any = {"range": (begin, end)} | ({"if_match": version} if version else {})
-        return self._call(lambda: bytes(obstore.get(self.client, key, options=options).bytes()))
+        return self._call(lambda: memoryview(obstore.get(self.client, key, options=options).bytes()))
 
     @contextmanager
     def open_reader(self, key: str) -> Generator[BinaryIO]:

@@ -170,7 +170,7 @@ class RemoteFile:
             self.about = now
             return True
 
-    def _read_range(self, begin: int, end: int) -> bytes:
+    def _read_range(self, begin: int, end: int) -> bytes | memoryview:
         """Return these bytes of the object. The client of the store has its own retries; connections that break off
         are tried again, and one short answer is forgiven."""
         what = f" for the bytes {begin:,} to {end:,}"

@@ -68,7 +68,7 @@ class Store(Protocol):
     """True if ``read`` raises OtherVersionError, so that versions need not be compared afterwards."""
 
     def stat(self, key: str) -> StoredObject | None: ...
-    def read(self, key: str, begin: int, end: int, version: str) -> bytes:
+    def read(self, key: str, begin: int, end: int, version: str) -> bytes | memoryview:
         """Return these bytes. A broken answer may have fewer."""
 
     def open_reader(self, key: str) -> AbstractContextManager[BinaryIO]:
