@@ -6,7 +6,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -238,19 +239,32 @@ def expand_glob(pattern: str) -> list[str]:
     Raises UnreadableError where nothing matches and a directory could not be listed.
     """
     refused: list[OSError] = []
+
+    @cache
+    def list_sorted(directory: str) -> list[Entry]:
+        try:
+            return sorted(list_entries(directory), key=lambda entry: entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as fault:
+            refused.append(fault)
+            return []
+
     if isinstance(pattern, StorePath):
         root: str = StorePath(pattern.store.address, pattern.store, "")
         parts = pattern.parts[1:]
     else:
         root = Path(pattern).anchor or "."
         parts = Path(pattern).relative_to(Path(pattern).anchor).parts
-    matches = list(dict.fromkeys(_list_matches(root, parts, refused)))
+    matches = list(dict.fromkeys(_list_matches(root, parts, list_sorted)))
+    if refused and not matches and isinstance(refused[0], FastprofError):
+        raise refused[0]
     if refused and not matches:
         raise make_unreadable_error(str(refused[0].filename), refused[0]) from refused[0]
     return matches
 
 
-def _list_matches(base: str, parts: tuple[str, ...], refused: list[OSError]) -> Iterator[str]:
+def _list_matches(base: str, parts: tuple[str, ...], list_sorted: Callable[[str], list[Entry]]) -> Iterator[str]:
     from fnmatch import fnmatchcase
 
     if not parts:
@@ -263,26 +277,16 @@ def _list_matches(base: str, parts: tuple[str, ...], refused: list[OSError]) -> 
         stack = [base]
         while stack:
             directory = stack.pop()
-            yield from _list_matches(directory, rest or ("*",), refused)
-            below = [entry for entry in _list_sorted(directory, refused) if entry.is_dir(follow_symlinks=False)]
+            yield from _list_matches(directory, rest or ("*",), list_sorted)
+            below = [entry for entry in list_sorted(directory) if entry.is_dir(follow_symlinks=False)]
             stack += [join_path(directory, entry.name) for entry in reversed(below) if not entry.name.startswith(".")]
     elif _MAGIC.search(head):
-        for entry in _list_sorted(base, refused):
+        for entry in list_sorted(base):
             if fnmatchcase(entry.name, head) and (head.startswith(".") or not entry.name.startswith(".")):
-                yield from _list_matches(join_path(base, entry.name), rest, refused)
+                yield from _list_matches(join_path(base, entry.name), rest, list_sorted)
     elif isinstance(base, StorePath):
         path = join_path(base, head)
         if rest or get_mode(path) is not None:
-            yield from _list_matches(path, rest, refused)
+            yield from _list_matches(path, rest, list_sorted)
     elif os.path.lexists(join_path(base, head)):
-        yield from _list_matches(join_path(base, head), rest, refused)
-
-
-def _list_sorted(directory: str, refused: list[OSError]) -> list[Entry]:
-    try:
-        return sorted(list_entries(directory), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as fault:
-        refused.append(fault)
-        return []
+        yield from _list_matches(join_path(base, head), rest, list_sorted)

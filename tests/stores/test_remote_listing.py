@@ -70,7 +70,13 @@ def test_globs_match_objects(server: ObjectServer) -> None:
     ):
         session = resolve(f"s3://bucket/{pattern}")
         assert [file.host for file in session.files] == hosts
+    server.forget()
+    resolve("s3://bucket/**/3.xplane.pb")
+    assert len(names(server)) == len(set(names(server)))
     with pytest.raises(NotFoundError, match="no path matches"):
+        resolve("s3://bucket/c/*.xplane.pb")
+    server.fault = lambda _: "403"
+    with pytest.raises(UnreadableError, match="the store refuses access"):
         resolve("s3://bucket/c/*.xplane.pb")
 
 

@@ -216,6 +216,12 @@ def test_redirects_are_followed_within_a_scheme_only(server: ObjectServer) -> No
     assert "abc" not in str(caught.value)
 
 
+def test_a_url_may_have_spaces(server: ObjectServer) -> None:
+    server.objects["my run/a b.xplane.pb"] = CAPTURE
+    for path in ("my run/a b.xplane.pb", "my%20run/a%20b.xplane.pb"):
+        assert fastprof.load(f"{server.address}/bucket/{path}").events.num_rows == 752
+
+
 def test_an_empty_object_is_an_empty_capture(server: ObjectServer, url: str) -> None:
     server.objects[KEY] = b""
     with pytest.raises(fastprof.CaptureError, match="the file is empty"):

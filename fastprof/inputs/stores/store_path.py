@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
 from fastprof.inputs.stores.store_verbs import AbsentError, Level, RefusedError, Store, StoredObject, StoreError
@@ -266,7 +266,7 @@ def _find_on_server(url: str) -> StorePath:
     if not host:
         raise UsageError("the URL has no host", path=f"{parts.scheme}://…")
     address = urlunsplit((parts.scheme, host, "/", "", ""))
-    key = parts.path.removeprefix("/")
+    key = quote(parts.path.removeprefix("/"), safe="/%:@!$&'()*+,;=~")
     return StorePath(address + key, OpenStore(HttpServer(address, user, parts.query), address), key)
 
 
