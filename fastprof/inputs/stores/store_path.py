@@ -292,3 +292,6 @@ def _find_in_file_system(text: str, filesystem: Any) -> StorePath:
 def get_pool() -> ThreadPoolExecutor:
     """Return the threads that wait for stores."""
     return ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="fastprof-store")
+
+
+os.register_at_fork(after_in_child=get_pool.cache_clear)  # a forked process has none of the threads
