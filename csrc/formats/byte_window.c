@@ -16,6 +16,7 @@ void fp_window_of_memory(fp_window *w, const uint8_t *data, uint64_t size) {
   w->data = w->bytes = data;
   w->descriptor = -1;
   w->parts = NULL;
+  w->fetch = NULL;
   w->first = 0;
   w->end = w->size = size;
   w->readable = data + size;
@@ -25,6 +26,7 @@ void fp_window_of_file(fp_window *w, int descriptor, uint64_t size, bool same) {
   w->data = NULL;
   w->descriptor = descriptor;
   w->parts = NULL;
+  w->fetch = NULL;
   w->size = size;
   if (same) return;
   w->bytes = w->readable = w->buffer;
@@ -55,9 +57,11 @@ static bool move_to_front(fp_window *w, size_t room, uint64_t offset, size_t kep
 }
 
 /* Reads `size` bytes of the file from `offset` on. */
-static fp_code read_file(int descriptor, uint8_t *to, uint64_t offset, size_t size) {
+static fp_code read_file(const fp_window *w, uint8_t *to, uint64_t offset, size_t size) {
+  fp_code code = w->fetch && size ? w->fetch(w->fetched_for, offset, offset + size) : FP_OK;
+  if (code) return code;
   while (size) {
-    ssize_t got = pread(descriptor, to, size, (off_t)offset);
+    ssize_t got = pread(w->descriptor, to, size, (off_t)offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno == ESTALE ? FP_CHANGED : FP_UNREADABLE;
     if (!got) return FP_CHANGED; /* the file ends here now */
@@ -81,11 +85,11 @@ static size_t part_of(const fp_window *w, uint64_t offset) {
 
 /* Reads `size` bytes of the capture from `offset` on. */
 static fp_code read_at(const fp_window *w, uint8_t *to, uint64_t offset, size_t size) {
-  if (!w->parts) return read_file(w->descriptor, to, offset, size);
+  if (!w->parts) return read_file(w, to, offset, size);
   for (size_t i = size ? part_of(w, offset) : 0; size; i++) {
     uint64_t end = i + 1 < w->part_count ? w->parts[i + 1].begin : w->size;
     size_t piece = size < end - offset ? size : (size_t)(end - offset);
-    fp_code code = read_file(w->descriptor, to, w->parts[i].place + (offset - w->parts[i].begin), piece);
+    fp_code code = read_file(w, to, w->parts[i].place + (offset - w->parts[i].begin), piece);
     if (code) return code;
     to += piece;
     offset += piece;

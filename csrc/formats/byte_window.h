@@ -22,6 +22,9 @@ typedef struct fp_window_part {
   uint64_t begin, place;
 } fp_window_part;
 
+/* Makes the bytes of a file from `begin` to `end` be there. An error other than FP_OK ends reading: fp_ends_reading. */
+typedef fp_code fp_fetch(void *context, uint64_t begin, uint64_t end);
+
 /* The caller sets memory by fp_window_begin, and one of the sources; threads must not share a window. */
 typedef struct fp_window {
   fp_memory *memory;
@@ -29,6 +32,8 @@ typedef struct fp_window {
   int descriptor;
   const fp_window_part *parts; /* the caller's, ascending from 0; NULL: the file is the capture */
   size_t part_count;
+  fp_fetch *fetch; /* makes bytes of the file be there before they are read; NULL: all are there */
+  void *fetched_for;
   uint64_t size; /* of the capture */
   uint64_t most; /* what is read at once; tests make it small */
   /* what lies in memory now */
@@ -42,7 +47,7 @@ typedef struct fp_window {
 
 /* A window without a source or a buffer. */
 void fp_window_begin(fp_window *window, fp_memory *memory);
-/* Sets the source, which has no parts until they are set. A buffer is kept; `same`: so are the bytes in it, which are of the same unchanged file. */
+/* Sets the source, which has no parts and no fetch until they are set. A buffer is kept; `same`: so are the bytes in it, which are of the same unchanged file. */
 void fp_window_of_memory(fp_window *window, const uint8_t *data, uint64_t size);
 void fp_window_of_file(fp_window *window, int descriptor, uint64_t size, bool same);
 /* Releases the buffer. May be called twice. */

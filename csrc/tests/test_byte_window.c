@@ -168,6 +168,39 @@ static void parts_of_a_file_are_read_as_one(void) {
   end(&o);
 }
 
+/* What a fetch was called for; it fails beyond `end`. */
+typedef struct fetched {
+  uint64_t calls, first, last, end;
+} fetched;
+
+static fp_code note_fetch(void *context, uint64_t begin, uint64_t end) {
+  fetched *f = context;
+  f->calls++, f->first = begin, f->last = end;
+  return end <= f->end ? FP_OK : FP_UNREADABLE;
+}
+
+static void bytes_are_fetched_before_they_are_read(void) {
+  static const fp_window_part parts[] = {{0, 500000}};
+  fetched f = {.end = 600000};
+  uint8_t byte;
+  opened o;
+  begin(&o, SIZE);
+  o.window.fetch = note_fetch, o.window.fetched_for = &f;
+  CHECK_INT(fp_window_need(&o.window, 300000, 300010), FP_OK);
+  CHECK_INT(f.calls, 1);
+  CHECK_INT(f.first, 300000);
+  CHECK_INT(f.last, 300000 + FP_WINDOW_LEAST);
+  CHECK_INT(fp_window_need(&o.window, 300010, 300020), FP_OK);
+  CHECK_INT(f.calls, 1);
+  CHECK_INT(fp_window_copy(&o.window, 700000, 1, &byte), FP_UNREADABLE);
+  o.window.parts = parts, o.window.part_count = 1;
+  CHECK_INT(fp_window_need(&o.window, 10, 20), FP_OK);
+  CHECK_INT(f.first, 500010);
+  fp_window_of_file(&o.window, fileno(o.file), SIZE, false);
+  CHECK_INT(fp_window_need(&o.window, 900000, 900001), FP_OK);
+  end(&o);
+}
+
 static void memory_that_runs_out_is_reported(void) {
   opened o;
   begin(&o, SIZE);
@@ -190,6 +223,7 @@ int main(void) {
   RUN(a_file_that_cannot_be_read_is_said_to_be_so);
   RUN(copies_are_of_any_size);
   RUN(parts_of_a_file_are_read_as_one);
+  RUN(bytes_are_fetched_before_they_are_read);
   RUN(memory_that_runs_out_is_reported);
   return 0;
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 LINES, EVENT_METADATA, STAT_METADATA, PLANE_STATS, ERRORS, WARNINGS, HOSTNAMES = range(7)
-HOP, EVENTS, STATS = range(3)
+NOTHING, HEAD, HOP, EVENTS, STATS = range(-2, 3)
+"""How much is known of a line: nothing, the fields before its events, or a depth of C."""
 REGULAR, SORTED = 1, 2
 HAS_START, HAS_OCCURRENCES = 1, 2
 INT64, UINT64, DOUBLE, STR, BYTES, REF, NONE, LOST_REF = range(8)

@@ -10,10 +10,22 @@ cdef class Window:
 
     cdef fp_window window
     cdef uint64_t holds  # the number of the Bytes that it holds a stretch of; 0: of none
+    cdef object fetch  # of a file whose bytes come when they are needed
+    cdef BaseException failure  # raised by fetch
 
     def __dealloc__(self):
         if self.window.memory != NULL:
             fp_window_free(&self.window)
+
+
+cdef fp_code fetch_bytes(void *context, uint64_t begin, uint64_t end) noexcept with gil:
+    cdef Window window = <Window>context
+    try:
+        window.fetch(begin, end)
+    except BaseException as error:
+        window.failure = error
+        return FP_UNREADABLE
+    return FP_OK
 
 
 @cython.final
@@ -47,6 +59,7 @@ cdef class Memory:
             return window
 
     cdef int give_back(self, Window window) except -1:
+        window.fetch = window.failure = None
         if window.window.capacity <= MOST_KEPT and len(self.windows) < MOST_WINDOWS:
             self.windows.append(window)
         return 0
@@ -69,6 +82,7 @@ cdef class Bytes:
     ``parts``: where they stand in the file, if not in their order: for each part, where it begins in the capture and in
     the file. ``data``: a buffer, or an object with ``begin()``, which returns a descriptor to read from, and ``end()``, which raises
     ChangedError where the file is not what it was. What is read between the two is not used unless ``end`` accepts it.
+    ``fetch(begin, end)`` of the object, unless it is None, is called before these bytes of the file are read, in any thread.
     """
 
     cdef Array data, parts
@@ -96,6 +110,10 @@ cdef class Bytes:
                 fp_window_of_file(&window.window, self.file.begin(), self.size, window.holds == self.number)
                 window.window.parts = <const fp_window_part *>self.parts.at
                 window.window.part_count = self.parts.count
+                window.fetch = self.file.fetch
+                if window.fetch is not None:
+                    window.window.fetch = fetch_bytes
+                    window.window.fetched_for = <void *>window
             except BaseException:
                 memory.give_back(window)
                 raise
@@ -103,10 +121,12 @@ cdef class Bytes:
         return window
 
     cdef int end(self, Memory memory, Window window, fp_code code, str doing, const fp_fault *fault, str path) except -1:
-        """Raises the exception of a status; ChangedError, whatever the status, if the file has changed."""
+        """Raises the exception of a status; that of a failed fetch; ChangedError, whatever the status, if the file has changed."""
         try:
             if self.file is not None:
                 self.file.end()
+            if window.failure is not None:
+                raise window.failure
         except BaseException:
             window.holds = 0
             raise

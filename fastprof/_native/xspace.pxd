@@ -28,10 +28,13 @@ cdef extern from "columns/picked.h" nogil:
 cdef extern from "formats/byte_window.h" nogil:
     ctypedef struct fp_window_part:
         uint64_t begin, place
+    ctypedef fp_code fp_fetch(void *context, uint64_t begin, uint64_t end) noexcept
     ctypedef struct fp_window:
         fp_memory *memory
         const fp_window_part *parts
         size_t part_count
+        fp_fetch *fetch
+        void *fetched_for
         size_t capacity
     void fp_window_begin(fp_window *window, fp_memory *memory)
     void fp_window_of_memory(fp_window *window, const uint8_t *data, uint64_t size)

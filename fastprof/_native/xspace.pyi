@@ -1,6 +1,6 @@
 """Types of the compiled module; structs are those of records.py."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, final, overload
 
 import numpy.typing as npt
@@ -37,8 +37,11 @@ class Pool:
     def arrow_buffers(self) -> tuple[bytes, bytes]: ...
 
 class _File(Protocol):
-    """What a file is read through. ``begin`` returns a descriptor; ``end`` raises ChangedError if the file changed."""
+    """What a file is read through. ``begin`` returns a descriptor; ``end`` raises ChangedError if the file changed.
+    ``fetch``, unless None, gets bytes of the file before they are read."""
 
+    @property
+    def fetch(self) -> Callable[[int, int], None] | None: ...
     def begin(self) -> int: ...
     def end(self) -> None: ...
 

@@ -277,6 +277,16 @@ _LIKENED, _LIKENABLE = 2_000, 100  # names, and characters of a name: the cost o
 _NAMES_COMPARED = 100_000  # for a suggestion; a capture may hold millions of names
 
 
+def bind_urls(args: argparse.Namespace) -> None:
+    """Replace URLs of sessions by paths in their stores, whose text has no secrets. UsageError: a URL is invalid."""
+    for name in ("session", "base", "against"):
+        given = getattr(args, name, None)
+        if any(":/" in word for word in ([given] if isinstance(given, str) else given or ()) if isinstance(word, str)):
+            from fastprof.inputs.stores.store_path import bind_paths
+
+            setattr(args, name, bind_paths(given))
+
+
 def open_session(args: argparse.Namespace) -> Profile:
     """Return the profile of SESSION, opened as the reading flags say."""
     sources = [_get_standard_input() if path == "-" else path for path in args.session]

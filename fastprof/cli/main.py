@@ -180,6 +180,7 @@ def _perform(argv: Sequence[str] | None, talk: Messages) -> int:
             return USAGE
         args.format = output.BRIEF
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
+    arguments.bind_urls(args)
     talk.session = args.session if args.on_error == "raise" else ()
     talk.log_directory = args.session[0] if args.run is None and len(args.session) == 1 else None
     args.talk = talk

@@ -17,11 +17,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fastprof.cli import arguments, process, servers
 from fastprof.errors import CaptureError, FastprofError, NotFoundError, UnreadableError, UsageError
+from fastprof.inputs.paths import is_directory
 
 if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.profiler_servers import Address
@@ -183,7 +183,7 @@ def _find_servers(args: argparse.Namespace) -> list[Address]:
     if args.capture is None:
         return []
     directory = _get_source(args)
-    if not isinstance(directory, str) or not Path(directory).is_dir():
+    if not isinstance(directory, str) or not is_directory(directory):
         raise UsageError("--capture writes to a log directory: give one, and nothing else")
     return servers.find_reachable(args, [address for several in args.capture for address in several])
 
@@ -194,7 +194,7 @@ def _open_session(args: argparse.Namespace) -> Profile | None:
         return arguments.open_session(args)
     except (NotFoundError, CaptureError, UnreadableError) as error:
         directory = _get_source(args)
-        if args.run is not None or not isinstance(directory, str) or not Path(directory).is_dir():
+        if args.run is not None or not isinstance(directory, str) or not is_directory(directory):
             raise
         if not isinstance(error, NotFoundError) and not _has_others(directory):
             raise

@@ -262,7 +262,7 @@ def _sort_lines(
 def _make_sorted_blocks(index: Index, number: int, segments: Records, order: Iterator[Records]) -> Iterator[Block]:
     part = index.captures[number]
     line = int(part.pieces["line_id"][segments["piece"][0]])
-    event_id = int(index.lines["first_event_id"][line])
+    event_id = int(index.headers["first_event_id"][line])
     texts = bool(segments["text_count"].any())
     for keys in order:
         ids = np.arange(event_id, event_id + len(keys), dtype=np.int64)

@@ -46,6 +46,8 @@ class Decoder:
         pieces = wanted.pieces()
         salvage = any(part.capture.salvage for part in captures)
         index.ensure(records.STATS if request.picks and salvage else request.depth, pieces)
+        if "event_id" in (*request.events, *request.stats):
+            index.count_events()
         self._known = [part.known for part in captures]
         self._filters = self._event_filters()
         names = index.names

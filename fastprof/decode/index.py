@@ -2,7 +2,8 @@
 
 Numbers never depend on a selection: planes are numbered by host, lines by plane, events by line, each in the order
 of first appearance (events by start), over the whole session. So every line's header is read, and its events are
-counted by hopping over them; only lines that are asked for are looked into.
+counted by hopping over them; only lines that are asked for are looked into. Of captures in stores the bytes of other
+lines are not fetched until event ids or counts are needed: only their fields before the events are read.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class CaptureIndex:
         self.plane_base = plane_base
         self.lock = threading.RLock()
         self.environment: TaskEnvironment = read_task_environment(capture)
-        depth = np.full(len(self.pieces), -1, np.int8)
+        depth = np.full(len(self.pieces), records.NOTHING, np.int8)
+        self.least_depth = records.HEAD if capture.source.is_fetched and not capture.salvage else records.HOP
+        """How deep all lines are indexed, wanted or not."""
         kinds = np.zeros(len(capture.stats.metas), np.uint8)
         self.known = KnownEvents(depth, _get_least(depth), np.zeros(0, records.SEGMENT), kinds)
 
@@ -89,7 +92,7 @@ class CaptureIndex:
             return False
         if self.capture.salvage:
             depth = records.STATS
-        needed = depth if wanted is None or self.capture.salvage else np.where(wanted, depth, records.HOP)
+        needed = depth if wanted is None or self.capture.salvage else np.where(wanted, depth, self.least_depth)
         return bool((known.depth < needed).any())
 
     def index_tasks(self, wanted: Bools, depth: int, segment_bytes: int) -> list[Callable[[], Any]]:
@@ -97,8 +100,14 @@ class CaptureIndex:
         if self.capture.salvage:
             depth = records.STATS
         rows = np.flatnonzero(wanted & (self.known.depth < depth))
+        if depth == records.HEAD:
+            return [partial(self._read_head, row, segment_bytes) for row in rows.tolist()]
         tasks: list[Callable[[], Any]] = []
         for run in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if len(rows) else ():
+            last_piece = self.pieces[run[-1]]
+            self.capture.source.expect(
+                int(self.pieces["offset"][run[0]]), int(last_piece["offset"] + last_piece["length"])
+            )
             for first, last in group_sizes(self.pieces["length"][run].tolist(), _TASK_BYTES):
                 tasks.append(partial(self._index, int(run[first]), int(run[last - 1]) + 1, depth, segment_bytes))
         return tasks
@@ -121,10 +130,23 @@ class CaptureIndex:
                 return first, last, depth, ranges
             at = stopped
 
+    def _read_head(self, row: int, segment_bytes: int) -> tuple[int, int, int, Any]:
+        """Read the fields of a piece before its first event. Writers put all but its duration and what it is displayed
+        as there; without any, it is read to its end."""
+        piece = self.pieces[row]
+        at, end = int(piece["offset"]), int(piece["offset"] + piece["length"])
+        while at < end and not self.pieces["event_count"][row]:
+            at = self.capture.xspace.index(self.pieces, row, row + 1, records.HOP, segment_bytes, start=at, budget=1)[4]
+        named = self.pieces[row]
+        if at >= end or not (named["id"] or named["timestamp_ns"] or named["name_length"]):
+            return self._index(row, row + 1, records.HOP, segment_bytes)
+        self.pieces["event_count"][row] = 0
+        return row, row + 1, records.HEAD, []
+
     def learnt(self, indexed: Sequence[tuple[int, int, int, Any]], log: ImportLog) -> KnownEvents:
         """Return the known events and those that tasks have indexed; the latter are not numbered yet."""
         unknown = [np.frombuffer(part[1], records.UNKNOWN_STAT) for *_, parts in indexed for part in parts]
-        rows, met = self.capture.declare(np.concatenate(unknown))
+        rows, met = self.capture.declare(np.concatenate([np.zeros(0, records.UNKNOWN_STAT), *unknown]))
         known = self.known
         kinds = np.zeros(len(self.capture.stats.metas), np.uint8)
         kinds[: len(known.kinds)] = known.kinds
@@ -215,6 +237,8 @@ class Index:
         self.line_names: list[str] = []
         self.line_display_names: list[str] = []
         self._lines: Records | None = None
+        self._is_counted = False
+        """Whether lines know how many events they have, and events their ids."""
         self._lock = threading.Lock()
         self._names: SessionNames | None = None
         self._dictionaries: dict[str, pa.Array] = {}
@@ -234,6 +258,40 @@ class Index:
                 held.enter_context(self.captures[i].lock)
             self._learn(numbers, depth, wanted)
 
+    def count_events(self) -> None:
+        """Learn how many events all lines have, which numbers the events of the session."""
+        if self._is_counted:
+            return
+        with ExitStack() as held:
+            for part in self.captures:
+                held.enter_context(part.lock)
+            self._learn(list(range(len(self.captures))), records.HOP, None)
+            if self._is_counted:
+                return
+            lines = self.headers.copy()
+            base = 0
+            for part in self.captures:
+                pieces = part.pieces
+                count = int(pieces["line_id"].max(initial=base - 1)) + 1 - base
+                share = lines[base : base + count]
+                self._sum_pieces(share, pieces, pieces["line_id"] - base)
+                base += count
+            lines["first_event_id"] = count_bounds(lines["event_count"])[:-1]
+            self._set_labels(lines)
+            for part in self.captures:
+                part.known = _number_events(part.pieces, lines, part.known)
+            self._lines = lines
+            with self._lock:
+                self._dictionaries = {}
+            self._is_counted = True
+
+    def _sum_pieces(self, lines: Records, pieces: Records, line_of_piece: Int64s) -> None:
+        """Set what lines have of all their pieces."""
+        for name in ("duration_ps", "display_id"):  # of the first piece that has one
+            stated = np.flatnonzero(pieces[name])[::-1]
+            lines[name][line_of_piece[stated]] = pieces[name][stated]
+        lines["event_count"] = sum_by(line_of_piece, pieces["event_count"], len(lines), "events")
+
     def _learn(self, numbers: list[int], depth: int, wanted: Mapping[int, Bools] | None) -> None:
         tasks: list[Callable[[], Any]] = []
         owners: list[CaptureIndex] = []
@@ -244,7 +302,7 @@ class Index:
             size = int(part.pieces["length"].sum())
             segment_bytes = max(1 << 18, min(4 << 20, size // (8 * self.workers.threads)))
             share = part.index_tasks(mine, depth, segment_bytes)
-            share += part.index_tasks(everything & ~mine, records.HOP, segment_bytes)
+            share += part.index_tasks(everything & ~mine, part.least_depth, segment_bytes)
             tasks += share
             owners += [part] * len(share)
         sources: dict[CaptureIndex, list[tuple[int, int, int, Any]]] = {}
@@ -253,7 +311,11 @@ class Index:
         learnt = {}
         for part, results in sources.items():
             learnt[part] = part.learnt(results, self.log)
-        lines = self._number_lines() if self._lines is None else self._lines
+        if self._lines is None:
+            lines = self._number_lines()
+            self._is_counted = all(known.least_depth >= records.HOP for known in learnt.values())
+        else:
+            lines = self._lines
         for part, known in learnt.items():
             part.known = _number_events(part.pieces, lines, known)
         self._lines = lines
@@ -261,6 +323,12 @@ class Index:
     @property
     def lines(self) -> Records:
         """A row a line (LINE), once ``ensure`` has been called."""
+        self.count_events()
+        return self.headers
+
+    @property
+    def headers(self) -> Records:
+        """Rows of ``lines``, which need not have counts, ids of events, and durations yet."""
         assert self._lines is not None
         return self._lines
 
@@ -334,10 +402,7 @@ class Index:
         lines["plane_id"], lines["xline_id"] = part.plane_base + planes[first], pieces["id"][first]
         lines["timestamp_ns"] = pieces["timestamp_ns"][first]
         lines["slack_ps"] = part.environment.slack_ps
-        for name in ("duration_ps", "display_id"):  # of the first piece that has one
-            stated = np.flatnonzero(pieces[name])[::-1]
-            lines[name][line_of_piece[stated]] = pieces[name][stated]
-        lines["event_count"] = sum_by(line_of_piece, pieces["event_count"], len(lines), "events")
+        self._sum_pieces(lines, pieces, line_of_piece)
         merged = len(pieces) - len(lines)
         if part.environment.zero_ns is not None:  # what another format calls a line may be of several pieces
             lines["timestamp_ns"] = part.environment.zero_ns
@@ -370,14 +435,14 @@ class Index:
 
     def _set_labels(self, lines: Records) -> None:
         """Take the names of lines, and their display names, from the first piece that has one."""
-        self.line_names = [""] * len(lines)
-        self.line_display_names = [""] * len(lines)
+        line_names, display_names = [""] * len(lines), [""] * len(lines)
         for part in self.captures:
-            for prefix, names in (("name_", self.line_names), ("display_", self.line_display_names)):
+            for prefix, names in (("name_", line_names), ("display_", display_names)):
                 what = b"XLine.name" if prefix == "name_" else b"XLine.display_name"
                 texts = part.capture.texts(part.pieces, what, prefix)
                 for line, text in zip(part.pieces["line_id"].tolist(), texts, strict=True):
                     names[line] = names[line] or text
+        self.line_names, self.line_display_names = line_names, display_names
 
 
 def _number_events(pieces: Records, lines: Records, known: KnownEvents) -> KnownEvents:

@@ -150,8 +150,9 @@ class Wanted:
     def lines(self) -> Bools:
         """Return the mask of selected lines, by line_id."""
         selection, index = self.selection, self.index
-        wanted: Bools = self.planes()[index.lines["plane_id"]]
+        wanted: Bools = self.planes()[index.headers["plane_id"]]
         if selection.lines:
+            index.count_events()  # display names follow the events
             named = np.array(match_texts(index.line_names, selection.lines), bool)
             shown = np.array(match_texts(index.line_display_names, selection.lines), bool)
             wanted &= named | (shown & np.array([bool(text) for text in index.line_display_names], bool))

@@ -126,10 +126,10 @@ def find_graph_files(directory: str, names: Sequence[str]) -> GraphFiles | None:
 
     by_kind: dict[tuple[str, ...], list[str]] = {kinds: [] for kinds in _KINDS.values()}
     for name in names:
-        form = find_format(read_beginning(str(Path(directory, name)))[:HEAD])
+        form = find_format(read_beginning(join_path(directory, name))[:HEAD])
         for kinds, paths in by_kind.items():
             if form is not None and form.NAME in kinds:
-                paths.append(str(Path(directory, name)))
+                paths.append(join_path(directory, name))
     graphs, runs, logs = by_kind.values()
     if not graphs or not (runs or logs):
         return None
@@ -175,11 +175,24 @@ class CaptureDirectory:
     """A graph and its runs, if there is nothing else: their content says so."""
     known: dict[str, str] = field(default_factory=dict)
     """Timelines of steps that another file has, which says more of them; and that file."""
+    list_files: Callable[[CaptureDirectory], None] | None = field(default=None, repr=False)
+    """Lists a directory of a store, once its files are needed."""
+
+    @property
+    def is_unlisted(self) -> bool:
+        return self.list_files is not None
 
     @property
     def is_full(self) -> bool:
-        """Return whether there is something to read other than programs."""
-        return bool(self.captures or self.traces or self.graph)
+        """Return whether there is something to read other than programs, as there should be if it is not listed yet."""
+        return bool(self.is_unlisted or self.captures or self.traces or self.graph)
+
+    def listed(self) -> CaptureDirectory:
+        """Return this directory with its files. UnreadableError: its store cannot be listed."""
+        list_files, self.list_files = self.list_files, None
+        if list_files is not None:
+            list_files(self)
+        return self
 
 
 def split_profile(name: str) -> tuple[str, int] | None:

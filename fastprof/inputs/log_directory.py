@@ -16,18 +16,19 @@ run/1738923.5-TP-0.trace.json  run/1738999.1-TP-0.trace.json    the runs are "ru
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from functools import reduce
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from fastprof.errors import NotFoundError, UsageError
+from fastprof.errors import FastprofError, NotFoundError, UsageError
 from fastprof.inputs.directory_content import (
     CaptureDirectory,
     find_traces,
@@ -35,7 +36,18 @@ from fastprof.inputs.directory_content import (
     name_foreign_formats,
     split_profile,
 )
-from fastprof.inputs.paths import find_last_change, join_path, make_absolute, make_unreadable_error, show_path
+from fastprof.inputs.paths import (
+    Entry,
+    find_last_change,
+    find_real_path,
+    join_path,
+    list_entries,
+    list_parts,
+    make_absolute,
+    make_unreadable_error,
+    show_path,
+)
+from fastprof.inputs.stores.store_path import SIDE_BY_SIDE, StorePath
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import list_few
@@ -53,7 +65,7 @@ def join_ranks(top: CaptureDirectory, runs: Sequence[CaptureDirectory]) -> list[
     """Join the runs of rank directories to one run per parent directory."""
     groups: dict[tuple[tuple[str, ...], str], list[tuple[int, CaptureDirectory]]] = {}
     for place in runs:
-        *around, name = Path(os.path.relpath(place.directory, top.directory)).parts or [""]
+        *around, name = list_parts(place.directory)[len(list_parts(top.directory)) :] or [""]
         match = _RANK.fullmatch(name) or _NUMBER.fullmatch(name)
         if match is not None and place.traces and not (place.captures or place.linked):
             digits = match[match.lastindex or 0]
@@ -70,7 +82,7 @@ def join_ranks(top: CaptureDirectory, runs: Sequence[CaptureDirectory]) -> list[
 def _join_rank_runs(
     top: CaptureDirectory, around: tuple[str, ...], ranks: Iterable[tuple[int, CaptureDirectory]]
 ) -> CaptureDirectory:
-    directory = str(Path(top.directory, *around))
+    directory = reduce(join_path, around, top.directory)
     place = CaptureDirectory(directory, show_path(directory), show_path("/".join(around)) if around else top.name)
     for _, rank in ranks:
         place.traces += [join_path(Path(rank.directory).name, trace) for trace in rank.traces]
@@ -121,6 +133,8 @@ NO_PROGRAM = "NO_MODULE.hlo_proto.pb"
 MOST_DIRECTORIES: Final = 50_000
 """Directories that a search lists, plus ``_FOR_EACH_RUN`` for each run: a path such as / means all disks."""
 _FOR_EACH_RUN: Final = 8
+_DEEPEST: Final = 8
+"""Levels of a store that are listed: each is a request."""
 _SUFFIXES = (".xplane.riegeli", ".xplane.pb", ".xplane.pb.gz", ".xplane.pb.zst")
 """Suffixes of captures; of copies of one capture, the first is read. XProf reads the records of a host before its
 ``.xplane.pb``, too."""
@@ -204,10 +218,12 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
 
     Raises NotFoundError without a run, UnreadableError where the directory cannot be listed.
     """
-    place_of_top = Path(make_absolute(path))
-    if ".." in place_of_top.parts:
-        place_of_top = place_of_top.resolve()
-    search = Search(CaptureDirectory(str(Path(path)), show_path(path), show_path(place_of_top.name) or "/"))
+    parts_of_top = list_parts(make_absolute(path))
+    if ".." in parts_of_top:
+        parts_of_top = Path(make_absolute(path)).resolve().parts
+    is_stored = isinstance(path, StorePath)
+    directory_of_top = path if is_stored else str(Path(path))
+    search = Search(CaptureDirectory(directory_of_top, show_path(path), show_path(parts_of_top[-1].strip("/")) or "/"))
     queue: deque[tuple[tuple[str, ...], str, bool]] = deque([((), search.top.directory, False)])
     listed = 0
     while queue:
@@ -215,20 +231,29 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
             search.unlisted = len(queue)
             break
         listed += 1
+        if isinstance(path, StorePath):
+            path.store.list_ahead(
+                item[1].prefix for item in islice(queue, SIDE_BY_SIDE) if isinstance(item[1], StorePath)
+            )
         parts, directory, linked = queue.popleft()
         place = CaptureDirectory(directory, show_path(directory), linked=linked) if parts else search.top
         try:
             inside, links, hidden = _list_captures(place, search)
         except OSError as fault:
             if not parts:
-                raise make_unreadable_error(path, fault) from fault
+                raise fault if isinstance(fault, FastprofError) else make_unreadable_error(path, fault) from fault
             search.refused.append(place.path)
             continue
-        full = place_of_top.parts + parts
+        full = parts_of_top + parts
         _classify(place, parts, full, search)
         if linked:
             continue
         is_profile = full[-2:] == PROFILE
+        if is_stored and len(parts) >= _DEEPEST:
+            continue
+        if is_stored and is_profile:
+            search.runs += _list_names(parts, directory, inside, search)
+            continue
         if is_profile or not parts:
             search.passed_over += [((*parts, name), join_path(directory, name)) for name in hidden]
         if (place.captures or place.traces) and not is_profile:
@@ -257,26 +282,39 @@ def find_runs(path: str, wanted: str | None = None) -> Search:
     return search
 
 
+def _list_names(
+    parts: tuple[str, ...], directory: str, names: Iterable[str], search: Search
+) -> Iterator[CaptureDirectory]:
+    """Yield runs of a store by their names alone: there may be thousands, and one is read."""
+
+    def list_files(place: CaptureDirectory) -> None:
+        _list_captures(place, search)
+
+    for name in names:
+        path = join_path(directory, name)
+        shown = show_path("/".join((*parts[:-2], name)))
+        yield CaptureDirectory(path, show_path(path), shown, list_files=list_files)
+
+
 def _list_captures(place: CaptureDirectory, search: Search) -> tuple[list[str], list[str], list[str]]:
     """Note the captures of a directory and what resembles them; its subdirectories, links to such, and subdirectories
     named as hidden or unfinished copies are."""
     below: list[str] = []
     links: list[str] = []
     hidden: list[str] = []
-    with os.scandir(place.directory) as entries:
-        for entry in entries:
-            name = entry.name
-            if is_transient(name):
-                if "xplane." in name:
-                    search.note("unfinished or hidden", name)
-                if entry.is_dir(follow_symlinks=False):
-                    hidden.append(name)
-            elif entry.is_dir(follow_symlinks=False):
-                below.append(name)
-            elif entry.is_symlink() and _leads_to_directory(entry):
-                links.append(name)
-            elif _is_file_or_missing(entry):  # no pipe, nor a link to one
-                _note_file(name, place, search)
+    for entry in list_entries(place.directory):
+        name = entry.name
+        if is_transient(name):
+            if "xplane." in name:
+                search.note("unfinished or hidden", name)
+            if entry.is_dir(follow_symlinks=False):
+                hidden.append(name)
+        elif entry.is_dir(follow_symlinks=False):
+            below.append(name)
+        elif entry.is_symlink() and _leads_to_directory(entry):
+            links.append(name)
+        elif _is_file_or_missing(entry):  # no pipe, nor a link to one
+            _note_file(name, place, search)
     place.captures.sort()
     place.traces.sort()
     place.documents.sort()
@@ -285,7 +323,7 @@ def _list_captures(place: CaptureDirectory, search: Search) -> tuple[list[str], 
     return below, links, hidden
 
 
-def _is_file_or_missing(entry: os.DirEntry[str]) -> bool:
+def _is_file_or_missing(entry: Entry) -> bool:
     """Return whether an entry is a file; or a link to nothing or to what may not be looked at, which is a missing
     host."""
     if not entry.is_symlink():
@@ -312,7 +350,7 @@ def _note_file(name: str, place: CaptureDirectory, search: Search) -> None:
             search.note("read only if the file itself is named", name)
 
 
-def _leads_to_directory(link: os.DirEntry[str]) -> bool:
+def _leads_to_directory(link: Entry) -> bool:
     try:
         return link.is_dir()
     except OSError:  # a circle of links
@@ -415,11 +453,11 @@ def drop_aliases(runs: list[CaptureDirectory]) -> list[CaptureDirectory]:
     """Leave out links to runs that are there themselves, such as ``latest``."""
     if not any(place.linked for place in runs):
         return runs
-    seen = {os.path.realpath(place.directory) for place in runs if not place.linked}
+    seen = {find_real_path(place.directory) for place in runs if not place.linked}
     distinct: list[CaptureDirectory] = []
     for place in runs:
         if place.linked:
-            target = os.path.realpath(place.directory)
+            target = find_real_path(place.directory)
             if target in seen:
                 continue
             seen.add(target)
@@ -455,7 +493,7 @@ def _find_named(runs: list[CaptureDirectory], wanted: str) -> tuple[list[Capture
 def _list_passed_over(search: Search, wanted: str) -> list[CaptureDirectory]:
     """Return the runs of that last part of a name that the search did not look into."""
     named = Search(search.top)
-    top = Path(make_absolute(search.top.directory)).parts
+    top = list_parts(make_absolute(search.top.directory))
     for parts, directory in search.passed_over:
         if show_path(parts[-1]) != wanted.rpartition("/")[2]:
             continue

@@ -21,11 +21,12 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from fastprof.errors import ChangedError, UnreadableError, UsageError
+from fastprof.inputs.stores.store_path import StorePath
 from fastprof.wording.quantities import format_size
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ class ReadFile(Protocol):
 
     size: int
     parts: Records | None
+
+    @property
+    def fetch(self) -> Callable[[int, int], None] | None:
+        """Function that gets the bytes between two offsets of the file, before they are read. None: all are there."""
+
+    def expect(self, begin: int, end: int) -> None:
+        """Begin to fetch bytes that will be read."""
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         """Return where these bytes stand in the file: place and length of each piece."""
@@ -86,6 +94,7 @@ class WatchedFile:
     sooner or later."""
 
     parts: Records | None = None
+    fetch: Callable[[int, int], None] | None = None
 
     def __init__(self, name: str | bytes, path: str, number: int) -> None:
         self.name = name
@@ -99,6 +108,9 @@ class WatchedFile:
         self._opening = threading.Lock()
         self._held = _Descriptor(number)
         _keep_for_later(self._held)
+
+    def expect(self, begin: int, end: int) -> None:
+        pass
 
     @property
     def watched(self) -> Watched:
@@ -180,10 +192,14 @@ class SpooledFile:
     open."""
 
     parts: Records | None = None
+    fetch: Callable[[int, int], None] | None = None
 
     def __init__(self, number: int, size: int) -> None:
         self._number = number
         self.size = size
+
+    def expect(self, begin: int, end: int) -> None:
+        pass
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         yield offset, length
@@ -215,7 +231,10 @@ class PartsOfFile:
         self._begins = np.cumsum(lengths) - lengths  # searched for each value that is looked at
         self.parts: Records | None = np.zeros(len(places), WINDOW_PART)
         self.parts["begin"], self.parts["place"] = self._begins, places
-        self.begin, self.end, self.check = file.begin, file.end, file.check
+        self.begin, self.end, self.check, self.fetch = file.begin, file.end, file.check, file.fetch
+
+    def expect(self, begin: int, end: int) -> None:
+        pass
 
     def places(self, offset: int, length: int) -> Iterator[tuple[int, int]]:
         from fastprof.schema.columns import find_place  # late: most files are not in parts
@@ -230,7 +249,9 @@ class PartsOfFile:
 
 
 def find_file(name: str | bytes) -> Watched | None:
-    """Return the file of that name as it is now, or None."""
+    """Return the file or object of that name as it is now, or None."""
+    if isinstance(name, StorePath):
+        return name.find_version()
     try:
         now = os.stat(name)  # noqa: PTH116 - names may be bytes
     except OSError:

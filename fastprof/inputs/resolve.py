@@ -37,15 +37,21 @@ from fastprof.inputs.log_directory import (
 )
 from fastprof.inputs.paths import (
     expand_glob,
+    find_parent,
+    find_real_path,
     get_mode,
     is_directory,
     is_glob,
     is_link,
+    is_present,
     join_path,
+    list_entries,
+    list_parts,
     make_absent_error,
     make_absolute,
     show_path,
 )
+from fastprof.inputs.stores.store_path import StorePath, is_url, make_store_path
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.amounts import parse_time_of_day
 from fastprof.wording.quantities import list_few
@@ -74,13 +80,49 @@ class CaptureFile:
     before_planes: str = ""
 
 
+class LateFiles:
+    """The files of a run in a store, listed when they are first needed."""
+
+    def __init__(self, place: CaptureDirectory) -> None:
+        self._place = place
+        self._files: tuple[CaptureFile, ...] | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return tuple, (self.read(),)
+
+    @property
+    def is_read(self) -> bool:
+        return self._files is not None
+
+    def expect(self) -> None:
+        """Begin to list the files."""
+        directory = self._place.directory
+        if not self.is_read and isinstance(directory, StorePath):
+            directory.store.list_ahead([directory.prefix])
+
+    def read(self) -> tuple[CaptureFile, ...]:
+        """Raise UnreadableError if the store cannot be listed."""
+        if self._files is None:
+            self._files = _read_run(self._place).files
+        return self._files
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One run of a log directory: its files, one for each host, by name."""
 
     name: str
     path: str
-    files: tuple[CaptureFile, ...]
+    listed: tuple[CaptureFile, ...] | LateFiles
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Return whether the files are not known yet, but will be listed in the store if they are needed."""
+        return isinstance(self.listed, LateFiles) and not self.listed.is_read
+
+    @property
+    def files(self) -> tuple[CaptureFile, ...]:
+        return self.listed.read() if isinstance(self.listed, LateFiles) else self.listed
 
     @property
     def hosts(self) -> list[str]:
@@ -163,7 +205,7 @@ def list_runs(logdir: str | os.PathLike[str], since: str | date | None = None) -
         raise UsageError(str(error)) from None
     if not isinstance(logdir, (str, os.PathLike)):
         raise UsageError(f"runs() takes the path of a log directory, not {type(logdir).__name__}")
-    path = _format_path(logdir)
+    path = format_path(logdir)
     mode = get_mode(path)
     if mode is None:
         raise make_absent_error(path)
@@ -174,7 +216,17 @@ def list_runs(logdir: str | os.PathLike[str], since: str | date | None = None) -
         only = ", only compiled programs, which load() reads" if _read_run(places[0]).programs else ""
         raise NotFoundError(f"no captures{only}", path=show_path(path))
     wanted = sort_newest_first(places, oldest) if oldest else places
-    return [Run(place.name, place.path, _read_run(place).files) for place in wanted if place.is_full]
+    full = [place for place in wanted if place.is_full]
+    return [
+        Run(place.name, place.path, LateFiles(place) if place.is_unlisted else _read_run(place).files) for place in full
+    ]
+
+
+def list_ahead(runs: Iterable[Run]) -> None:
+    """Begin to list the files of runs in stores, side by side."""
+    for run in runs:
+        if isinstance(run.listed, LateFiles):
+            run.listed.expect()
 
 
 def find_other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
@@ -193,10 +245,10 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
     if isinstance(item, Run):
         parts = [_find_run_part(part, item.name) for part in _resolve_path(_get_folder(item), run)]
         read = {file.path for part in parts for file in part.files}
-        own = [file for file in item.files if file.path not in read and os.path.lexists(file.path)]
+        own = [file for file in item.files if file.path not in read and is_present(file.source)]
         return [Session(item.name, item.files, ())] if own else parts  # ranks, or one of several profiles
     if isinstance(item, (str, os.PathLike)):
-        return _resolve_path(_format_path(item), run)
+        return _resolve_path(format_path(item), run)
     if isinstance(item, (bytes, bytearray, memoryview)):
         return [_make_file_session(None, "<bytes>", item)]
     if isinstance(item, io.TextIOBase):
@@ -224,14 +276,14 @@ def _find_run_part(part: Session, name: str) -> Session:
 def _get_folder(run: Run) -> str:
     """Its directory as the system has it: ``run.path`` is text to show."""
     first = run.files[0].source if run.files else None
-    return str(Path(first).parent) if isinstance(first, str) else run.path
+    return find_parent(first) if isinstance(first, str) else run.path
 
 
-def _format_path(path: str | os.PathLike[Any]) -> str:
+def format_path(path: str | os.PathLike[Any]) -> str:
     text = os.fsdecode(path)
     if not text:
         raise UsageError("the path is empty; give a capture, a run directory or a log directory")
-    return text
+    return make_store_path(text) if is_url(text) and not isinstance(text, StorePath) else text
 
 
 def _get_stream_name(stream: object) -> str:
@@ -279,6 +331,8 @@ def _resolve_directory(path: str, run: str | None) -> Session:
         return _read_run(pick_run(search.runs, run, path))
     places = sort_newest_first(drop_aliases(search.runs))
     full = [place for place in places if place.is_full]
+    while full and not full[0].listed().is_full:  # what is full may be unknown until it is listed
+        del full[0]
     if not full:
         return _read_run(places[0])
     chosen = search.top if search.top.is_full else full[0]
@@ -310,6 +364,7 @@ def _describe_choice(chosen: CaptureDirectory, full: list[CaptureDirectory], sea
 
 def _read_run(place: CaptureDirectory) -> Session:
     """Return the files of a directory, one for each host."""
+    place.listed()
     if place.graph is not None:
         return _read_graph(place, place.graph)
     if not place.captures and place.traces:
@@ -385,24 +440,24 @@ def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
     """Return the captures matched; without any, the run directories, else log directories, else any files."""
     matches = expand_glob(pattern)
     directories = dict.fromkeys(path for path in matches if is_directory(path))
-    groups: dict[Path, CaptureDirectory] = {}
+    groups: dict[str, CaptureDirectory] = {}
     for path in matches:
-        if is_transient(path.name) or not split_name(path.name) or path in directories:
+        name, parent = Path(path).name, find_parent(path)
+        if is_transient(name) or not split_name(name) or path in directories:
             continue
-        place = groups.setdefault(path.parent, CaptureDirectory(str(path.parent), show_path(str(path.parent))))
-        place.captures.append(path.name)
+        groups.setdefault(parent, CaptureDirectory(parent, show_path(parent))).captures.append(name)
     parts = [_read_run(place) for place in groups.values()]
-    programs = tuple(make_absolute(str(path)) for path in matches if is_program(path.name, beside=True))
+    programs = tuple(make_absolute(path) for path in matches if is_program(Path(path).name, beside=True))
     if parts and programs:
         parts.append(Session(None, (), (), programs))
     if parts and (not directories or any(part.files for part in parts)):
         return parts
     if matches and not directories:
-        return [part for path in matches for part in _resolve_path(str(path), None)]
+        return [part for path in matches for part in _resolve_path(path, None)]
     faults: list[NotFoundError | UnreadableError] = []
     for path in [path for path in directories if _has_captures(path)] or directories:
         try:
-            parts.append(_resolve_directory(str(path), run))
+            parts.append(_resolve_directory(path, run))
         except (NotFoundError, UnreadableError) as fault:
             faults.append(fault)
     if not parts:
@@ -414,10 +469,9 @@ def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
     return parts
 
 
-def _has_captures(directory: Path) -> bool:
+def _has_captures(directory: str) -> bool:
     try:
-        with os.scandir(directory) as entries:
-            return any(split_name(entry.name) and not is_transient(entry.name) for entry in entries)
+        return any(split_name(entry.name) and not is_transient(entry.name) for entry in list_entries(directory))
     except OSError:
         return False
 
@@ -455,14 +509,14 @@ def _add_programs(files: list[CaptureFile], programs: tuple[str, ...]) -> list[C
     if not programs:
         return files
     if not files:
-        path = programs[0] if len(programs) == 1 else str(Path(programs[0]).parent)
+        path = programs[0] if len(programs) == 1 else find_parent(programs[0])
         return [CaptureFile(None, show_path(path), ONLY_PROGRAMS, None, programs)]
     return [replace(file, programs=tuple(dict.fromkeys((*file.programs, *programs)))) for file in files]
 
 
 def _describe_several_runs(files: list[CaptureFile]) -> list[SessionRemark]:
     """Captures of several directories may be of several runs."""
-    folders = list(dict.fromkeys(str(Path(file.path).parent) for file in files if isinstance(file.source, str)))
+    folders = list(dict.fromkeys(show_path(find_parent(file.source)) for file in files if isinstance(file.source, str)))
     if len(folders) < 2:
         return []
     names = list(dict.fromkeys(Path(folder).name for folder in folders))
@@ -472,7 +526,7 @@ def _describe_several_runs(files: list[CaptureFile]) -> list[SessionRemark]:
 
 
 def _identify_file(file: CaptureFile) -> object:
-    return os.path.realpath(file.source) if isinstance(file.source, str) else id(file.source)
+    return find_real_path(file.source) if isinstance(file.source, str) else id(file.source)
 
 
 def _number_hosts(files: list[CaptureFile], remarks: list[SessionRemark]) -> tuple[CaptureFile, ...]:
@@ -546,11 +600,11 @@ def _group_by_directory(parts: Iterable[Session]) -> dict[str, list[Session]]:
         if not part.files:
             continue
         source = part.files[0].source
-        folder = Path(os.fsdecode(source)).parent if isinstance(source, (str, os.PathLike)) else None
-        if folder is None or (part.run is None and folder.parts[-3:-1] != PROFILE):
+        folder = find_parent(os.fsdecode(source)) if isinstance(source, (str, os.PathLike)) else None
+        if folder is None or (part.run is None and list_parts(folder)[-3:-1] != PROFILE):
             of_no_run.append(part.files[0].path)
         else:
-            groups.setdefault(os.path.realpath(folder), []).append(part)
+            groups.setdefault(find_real_path(folder), []).append(part)
     if len(groups) > 1 and of_no_run:
         raise UsageError(f"of {len(groups)} runs, none is the directory of {list_few(of_no_run)}; {_ADVICE}")
     return groups
@@ -559,22 +613,22 @@ def _group_by_directory(parts: Iterable[Session]) -> dict[str, list[Session]]:
 def _make_distinct_names(groups: dict[str, list[Session]]) -> list[str]:
     """Return the names of the runs; equal ones with as many directories above them as make them differ: A/RUN,
     B/RUN."""
-    folders = [Path(os.fsdecode(str(group[0].files[0].source))).parent for group in groups.values()]
-    names = [group[0].run or show_path(folder.name) for group, folder in zip(groups.values(), folders, strict=True)]
-    longest = max(len(folder.parts) for folder in folders)
+    folders = [find_parent(os.fsdecode(group[0].files[0].source)) for group in groups.values()]
+    paths = [list_parts(folder) for folder in folders]
+    names = [group[0].run or show_path(parts[-1]) for group, parts in zip(groups.values(), paths, strict=True)]
+    longest = max(map(len, paths))
     for length in range(2, longest + 1):
         repeated = {name for name in names if names.count(name) > 1}
         if not repeated:
             return names
         names = [
-            _get_tail(folder, length) if name in repeated else name for name, folder in zip(names, folders, strict=True)
+            _get_tail(parts, length) if name in repeated else name for name, parts in zip(names, paths, strict=True)
         ]
-    return names if len(set(names)) == len(names) else [show_path(str(folder)) for folder in folders]
+    return names if len(set(names)) == len(names) else [show_path(folder) for folder in folders]
 
 
-def _get_tail(folder: Path, length: int) -> str:
+def _get_tail(parts: tuple[str, ...], length: int) -> str:
     """Return the last parts of the path without plugins/profile: train/RUN for train/plugins/profile/RUN."""
-    parts = folder.parts
     if parts[-3:-1] == PROFILE:
         parts = (*parts[:-3], parts[-1])
     return show_path("/".join(parts[-length:]))

@@ -19,10 +19,10 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
-from fastprof.errors import CaptureError, ChangedError, UnreadableError
+from fastprof.errors import CaptureError, ChangedError, FastprofError, UnreadableError
 from fastprof.inputs import open_files
 from fastprof.inputs.formats import HEAD, IN_FILE, Scribe, find_format
 from fastprof.inputs.formats.contract import FormatRemark
@@ -36,6 +36,7 @@ from fastprof.inputs.open_files import (
     open_descriptor,
     prefetch,
 )
+from fastprof.inputs.stores.store_path import StorePath
 
 if TYPE_CHECKING:
     from fastprof.inputs.profile_columns import ProfileColumns
@@ -290,7 +291,13 @@ class CaptureSource:
         assert self.stored is not None
         descriptor = self.stored.begin()
         try:
-            content = b"".join(_read_at(descriptor, *place) for place in self.stored.places(offset, length))
+            places = list(self.stored.places(offset, length))
+            if self.stored.fetch is not None:
+                for begin, size in places:
+                    self.stored.fetch(begin, begin + size)
+            content = b"".join(_read_at(descriptor, *place) for place in places)
+        except FastprofError:
+            raise
         except OSError as error:
             raise UnreadableError(f"reading failed: {error.strerror or error}", path=self.path) from error
         finally:
@@ -298,6 +305,16 @@ class CaptureSource:
         if len(content) != length:
             raise ChangedError("the file changed while it was being read; load it again", path=self.path)
         return content
+
+    @property
+    def is_fetched(self) -> bool:
+        """Return whether bytes come from a store when they are needed, so that it pays to read few."""
+        return self.stored is not None and self.stored.fetch is not None and self.stored.parts is None
+
+    def expect(self, begin: int, end: int) -> None:
+        """Begin to fetch bytes that will be read, if they come from a store."""
+        if self.stored is not None and self.is_fetched:
+            self.stored.expect(begin, end)
 
     def check_unchanged(self) -> None:
         """Raise ChangedError if the file is not what it was when it was loaded."""
@@ -340,6 +357,8 @@ def open_source(
         if _find_codec(bytes(view[:_HEAD])) or find_format(bytes(view[:HEAD])):
             return _spool(io.BytesIO(view), path, push, salvage, max_unpacked, ahead=True)
         return CaptureSource(path, memory=view)
+    if isinstance(what, StorePath):
+        return _open_object(what, path, push, salvage, max_unpacked)
     if isinstance(what, (str, os.PathLike)):
         return _open_file(os.fspath(what), path, push, salvage, max_unpacked, pipe)
     return _spool(what, path, push, salvage, max_unpacked)  # type: ignore[arg-type]
@@ -356,16 +375,65 @@ def _open_file(name: str | bytes, path: str, push: Push, salvage: bool, max_unpa
         raise
     except OSError as error:
         raise UnreadableError(describe_open_error(error), path=path) from error
+
+    def unpack() -> CaptureSource:
+        number = file.begin()
+        try:
+            with open(number, "rb", buffering=0, closefd=False) as stream:
+                return _spool(stream, path, push, salvage, max_unpacked, ahead=True)
+        finally:
+            file.end()
+
+    source = _read_by_content(file, path, salvage, unpack)
+    source.file = file.watched
+    return source
+
+
+def open_ahead(sources: Iterable[object]) -> None:
+    """Begin to fetch objects of stores that will be opened next."""
+    for source in sources:
+        if isinstance(source, StorePath):
+            from fastprof.inputs.stores import remote_file
+
+            remote_file.open_ahead(source)
+
+
+def measure_objects(sources: Iterable[object]) -> list[int]:
+    """Return the bytes of each source that are in a store, as far as they are known; 0 for other sources."""
+    places = [source if isinstance(source, StorePath) else None for source in sources]
+    known = [place and place.store.known.get(place.key) for place in places]
+    return [about.size if about else 0 for about in known]
+
+
+def _open_object(place: StorePath, path: str, push: Push, salvage: bool, max_unpacked: int) -> CaptureSource:
+    """Open an object of a store. Where the store has no ranges, the object is read as a stream, once."""
+    from fastprof.inputs.stores import remote_file  # late: most sessions are files
+
+    file = remote_file.open_remote_file(place)
+    if file is None:
+        with remote_file.open_remote_stream(place) as stream:
+            return _spool(stream, path, push, salvage, max_unpacked)
+
+    def unpack() -> CaptureSource:
+        file.expect(0, file.size)
+        return _spool(remote_file.RemoteStream(file), path, push, salvage, max_unpacked, ahead=True)  # type: ignore[arg-type]
+
+    source = _read_by_content(file, path, salvage, unpack)
+    source.file = place.identify(file.about)
+    return source
+
+
+def _read_by_content(file: ReadFile, path: str, salvage: bool, unpack: Callable[[], CaptureSource]) -> CaptureSource:
+    """Return the bytes of a file: as they are, parts of it, or what ``unpack`` makes of it."""
     source = CaptureSource(path, stored=file)
     head = source.read(0, HEAD)
-    if _find_codec(head) or find_format(head):
-        parts = None if salvage or _find_codec(head) else _find_parts(source, head)
-        if parts is None:
-            source = _unpack_file(file, path, push, salvage, max_unpacked)
-        else:
-            source = CaptureSource(path, stored=PartsOfFile(file, parts))
-            source.read_size = file.size
-    source.file = file.watched
+    if not (_find_codec(head) or find_format(head)):
+        return source
+    parts = None if salvage or _find_codec(head) else _find_parts(source, head)
+    if parts is None:
+        return unpack()
+    source = CaptureSource(path, stored=PartsOfFile(file, parts))
+    source.read_size = file.size
     return source
 
 
@@ -374,15 +442,6 @@ def _find_parts(source: CaptureSource, head: bytes) -> bytes | None:
     form = find_format(head)
     find = IN_FILE.get(form.NAME) if form else None
     return find(source.read, source.size, source.path) if find else None
-
-
-def _unpack_file(file: WatchedFile, path: str, push: Push, salvage: bool, max_unpacked: int) -> CaptureSource:
-    number = file.begin()
-    try:
-        with open(number, "rb", buffering=0, closefd=False) as stream:
-            return _spool(stream, path, push, salvage, max_unpacked, ahead=True)
-    finally:
-        file.end()
 
 
 def _find_codec(head: bytes) -> str | None:
@@ -472,7 +531,7 @@ def _read_chunks(
 def _inflate_fast(head: bytes, stream: BinaryIO, path: str) -> Iterator[bytes] | None:
     """Return the chunks of a decompressor faster than zlib, or None if none is installed or the stream could not be
     read once more."""
-    if not isinstance(stream, (io.FileIO, io.BytesIO)) or not stream.seekable():
+    if not (isinstance(stream, (io.RawIOBase, io.BytesIO)) and stream.seekable()):
         return None
     rest = [head]
     return inflate_with_isal(lambda size: rest.pop() if rest else _read_head(stream, size, path), CHUNK)
@@ -517,10 +576,18 @@ def _unpack_zstd(packed: IO[bytes] | _Packed) -> Iterator[bytes]:
             yield chunk
 
 
+def _open_stream(name: str) -> AbstractContextManager[BinaryIO]:
+    if isinstance(name, StorePath):
+        from fastprof.inputs.stores import remote_file
+
+        return remote_file.open_remote_stream(name)
+    return open(open_descriptor(name), "rb", buffering=0)  # noqa: PTH123
+
+
 def read_beginning(name: str) -> bytes:
     """Return the first mebibyte of a file, decompressed, or what of it can be read."""
     content = b""
-    with suppress(OSError, CaptureError, UnreadableError), open(open_descriptor(name), "rb", buffering=0) as stream:  # noqa: PTH123
+    with suppress(OSError, CaptureError), _open_stream(name) as stream:
         for chunk in _read_chunks(stream, name, None, 2 * CHUNK):
             content += chunk
             if len(content) >= CHUNK:
@@ -531,8 +598,10 @@ def read_beginning(name: str) -> bytes:
 def read_entire(name: str, path: str, max_unpacked: int) -> bytes:
     """Return all of a small file, decompressed. Raises UnreadableError, CaptureError."""
     try:
-        with open(open_descriptor(name), "rb", buffering=0) as stream:  # noqa: PTH123
+        with _open_stream(name) as stream:
             return b"".join(_read_chunks(stream, path, None, max_unpacked))
+    except FastprofError:
+        raise
     except OSError as error:
         raise UnreadableError(describe_open_error(error), path=path) from error
 

@@ -17,6 +17,7 @@ from fastprof.errors import CaptureError, FastprofError, NotFoundError, Unreadab
 from fastprof.inputs import resolve as sessions
 from fastprof.inputs.paths import show_path
 from fastprof.inputs.resolve import Run
+from fastprof.inputs.stores.store_path import bind_paths
 from fastprof.profile.loading import load, load_on_engine
 from fastprof.profile.trend_figures import (
     RunFigures,
@@ -155,6 +156,8 @@ def batch(
     retries: int = 2,
     host_timeout: float | None = None,
     in_flight: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
 ) -> Iterator[tuple[Run, dict[str, Report]]]:
     """Yield the reports ``names`` (none: all) of each run of a log directory, newest first, as each run is complete.
 
@@ -166,6 +169,7 @@ def batch(
     """
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
     engine = _make_engine(executor, retries, host_timeout, in_flight)
+    logdir = bind_paths(logdir, storage_options, filesystem)
     profiles = _open_profiles(_choose_runs(logdir, runs, since), how, engine, names, params or {})
     return _report_each(profiles, names, params or {}, on_error == "skip")
 
@@ -183,6 +187,8 @@ def trends(
     retries: int = 2,
     host_timeout: float | None = None,
     in_flight: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
 ) -> pa.Table:
     """Return the runs of a log directory side by side, newest first: the table of ``fastprof trends``, computed each
     time.
@@ -200,6 +206,7 @@ def trends(
 
     how = {"on_error": on_error, "threads": threads, "max_unpacked": max_unpacked}
     engine = _make_engine(executor, retries, host_timeout, in_flight)
+    logdir = bind_paths(logdir, storage_options, filesystem)
     chosen = [figures] if isinstance(figures, str) else list(figures)
     names = list_figure_reports(chosen) if chosen else REPORTS
     rows: list[dict[str, Any]] = []

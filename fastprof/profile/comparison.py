@@ -176,7 +176,13 @@ def open_earlier_runs(
 
     runs = list_runs(logdir)
     paths = set(map(os.path.realpath, compared))
-    own = [not paths.isdisjoint(os.path.realpath(file.path) for file in run.files) for run in runs]
+    folders = {path.rpartition("/")[0] for path in compared}
+    own = [
+        run.path in folders
+        if run.is_unlisted
+        else not paths.isdisjoint(os.path.realpath(file.path) for file in run.files)
+        for run in runs
+    ]
     first = own.index(True) if True in own else -1
     earlier = [run for run, is_own in zip(runs[first + 1 :], own[first + 1 :], strict=True) if not is_own]
     for run in earlier[:HISTORY_RUNS]:

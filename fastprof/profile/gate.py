@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.errors import CaptureError, UsageError
+from fastprof.inputs.paths import is_directory
 from fastprof.profile.comparison import make_run_facts, measure_run_facts, open_earlier_runs
 from fastprof.profile.profile import Profile
 from fastprof.profile.report import Report
@@ -84,7 +85,7 @@ def _read_reference(
         current = measure_run_facts(new, has_records=False)
         parts = _take_largest_ops(current) if saved.parts else ()  # older baselines have no ops
         return replace(baseline, reason=_explain_difference(saved, replace(current, parts=parts)))
-    is_history = Path(path).is_dir() and len(list_runs(path)) > 1
+    is_history = is_directory(path) and len(list_runs(path)) > 1
     runs, reason = [], ""
     for earlier in open_earlier_runs(path, set(new.sources), reading) if is_history else [load(path, **reading)]:
         if {*map(os.path.realpath, earlier.sources)} == {*map(os.path.realpath, new.sources)}:

@@ -17,6 +17,7 @@ from fastprof.errors import CaptureError, NotFoundError, UnreadableError, UsageE
 from fastprof.inputs import directory_content, open_files
 from fastprof.inputs import resolve as sessions
 from fastprof.inputs.resolve import Named, Run
+from fastprof.inputs.stores.store_path import bind_paths
 from fastprof.profile.profile import Profile, name_runs, open_runs
 from fastprof.tables.table_set import BATCH_ROWS
 
@@ -39,13 +40,15 @@ def load(
     retries: int = 2,
     host_timeout: float | None = None,
     in_flight: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
 ) -> Profile:
     """Open captures.
 
-    ``path``: a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, bytes, a binary file
-    object, or a list of these. gzip and zstd are recognized by content. From a log directory with several runs the
-    newest run is loaded, unless ``run`` names another, or a list of others (see ``runs``). If the traces are of several
-    jobs (``Profile.by_job``), ``run`` names one of these, as "job 1".
+    ``path``: a capture file, a run directory (or a Run of ``runs``), a log directory, a glob, a URL of one of these,
+    bytes, a binary file object, or a list of these. gzip and zstd are recognized by content. From a log directory with
+    several runs the newest run is loaded, unless ``run`` names another, or a list of others (see ``runs``). If the
+    traces are of several jobs (``Profile.by_job``), ``run`` names one of these, as "job 1".
 
     Several runs stay apart: tables have the column ``run``, and each run has its own reports (``Profile.runs``).
     ``as_hosts``: read all captures as hosts of one run instead.
@@ -62,9 +65,13 @@ def load(
     see docs/scale.md. ``retries``: for a host whose worker was lost; ``host_timeout``: maximum seconds for a host;
     ``in_flight``: hosts submitted to the executor at a time. ``threads`` is then that of a host, default: 1.
 
+    ``storage_options``: options of the store of a URL, in addition to those of the environment; see docs/remote.md.
+    ``filesystem``: a file system of fsspec or pyarrow that has ``path``.
+
     Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading finds
     the planes of the captures. Events are decoded at the first use of a table.
     """
+    path = bind_paths(path, storage_options, filesystem)
     how: dict[str, Any] = {
         "run": name_runs(run),
         "as_hosts": as_hosts,
@@ -175,10 +182,16 @@ def _join_profiles(profiles: dict[str, Profile], path: Any, how: dict[str, Any])
     return ProfileOfRuns.of_profiles(profiles, path, how)
 
 
-def runs(logdir: str | os.PathLike[str], *, since: str | date | None = None) -> list[Run]:
+def runs(
+    logdir: str | os.PathLike[str],
+    *,
+    since: str | date | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+) -> list[Run]:
     """List the runs of a log directory, newest first: ``.name``, ``.path``, ``.hosts``. ``since``: only runs of
-    that time or later, as in ``batch``."""
-    return sessions.list_runs(logdir, since)
+    that time or later, as in ``batch``. ``storage_options``, ``filesystem``: as in ``load``."""
+    return sessions.list_runs(bind_paths(logdir, storage_options, filesystem), since)
 
 
 def scan(
@@ -197,9 +210,12 @@ def scan(
     on_error: str = "raise",
     threads: int | None = None,
     max_unpacked: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return events as record batches in bounded memory; arguments as of ``load``, ``Profile.select`` and
     ``Profile.scan``."""
+    path = bind_paths(path, storage_options, filesystem)
     profile = load(path, run=run, as_hosts=as_hosts, on_error=on_error, threads=threads, max_unpacked=max_unpacked)
     chosen = profile.select(hosts=hosts, planes=planes, lines=lines, names=names, time_ps=time_ps)
     return chosen.scan(columns=columns, stats=stats, batch_rows=batch_rows)

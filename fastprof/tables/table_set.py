@@ -37,6 +37,7 @@ from fastprof.decode.xspace_capture import Capture, name_hosts
 from fastprof.errors import CaptureError, ChangedError, FastprofError, MemoryLimitError, UsageError
 from fastprof.hlo.program_tables import PROGRAM_TABLES
 from fastprof.inputs.resolve import Session
+from fastprof.inputs.source import measure_objects, open_ahead
 from fastprof.schema.capture_tables import CAPTURE_TABLES, EVENT_ID
 from fastprof.schema.columns import Int64s, find_runs
 from fastprof.schema.tables import VERSION, Count, Kind, Picoseconds, TableSchema
@@ -64,6 +65,8 @@ TABLES: Final = (
 )
 
 BATCH_ROWS = 1 << 18
+_OPENED_AHEAD = 16
+"""Captures in stores that are fetched while the first of them is opened."""
 _LIKENED, _LIKENABLE = 2_000, 100  # names that a suggestion compares, and their letters: likeness costs their square
 
 
@@ -395,8 +398,12 @@ class OpenSession:
         memory = Memory()
         captures: list[Capture] = []
         failure: FastprofError | None = None
-        for file in session.files:
+        sizes = measure_objects(file.source for file in session.files)
+        for number, file in enumerate(session.files):
+            if any(sizes):
+                self.workers.report("fetching bytes", sum(sizes[:number]), sum(sizes))
             try:
+                open_ahead(ahead.source for ahead in session.files[number : number + _OPENED_AHEAD])
                 capture = Capture(file, memory, self.log, on_error == "salvage", max_unpacked)
                 if capture.only_programs:
                     from fastprof.hlo.programs import check_sizes

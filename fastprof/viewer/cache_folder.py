@@ -32,6 +32,7 @@ from typing import Final, TypeVar
 from fastprof.decode.workers import Workers, count_cpus
 from fastprof.errors import FastprofError, OutputError, UsageError
 from fastprof.inputs.open_files import open_descriptor
+from fastprof.inputs.stores.store_path import StorePath
 from fastprof.wording.amounts import parse_size
 
 _BLOCK: Final = 1 << 20
@@ -169,10 +170,13 @@ def get_usual_limit() -> int:
 def make_source_key(path: str | os.PathLike[str], *more: object) -> str | None:
     """Name what a file holds, and ``more`` that decides what is made of it: equal keys mean equal contents.
 
-    The key covers place, size, times of the last changes and samples of the bytes, so that a file that was replaced
-    within the resolution of its times still differs. None if it is no regular file, so that nothing distinguishes its
-    contents.
+    The key of a file covers place, size, times of the last changes and samples of the bytes, so that a file that was
+    replaced within the resolution of its times still differs; that of an object in a store covers URL and version. None
+    if it is no regular file, so that nothing distinguishes its contents.
     """
+    if isinstance(path, StorePath):
+        version = path.find_version()
+        return version and hashlib.sha256(repr((str(path), version[1], *more)).encode()).hexdigest()[:40]
     try:
         with open(open_descriptor(os.fspath(path)), "rb", buffering=0) as file:  # noqa: PTH123
             status = os.fstat(file.fileno())

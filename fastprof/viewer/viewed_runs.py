@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.errors import CaptureError, ChangedError, FastprofError, NotFoundError, UnreadableError
 from fastprof.inputs.open_files import TooLargeError, Watched, find_file
+from fastprof.inputs.paths import is_directory
+from fastprof.inputs.resolve import list_ahead
+from fastprof.inputs.stores.store_path import bind_paths
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.query import RequestError
@@ -89,7 +92,9 @@ class ViewedRuns:
     def __init__(
         self, source: Any, first: Profile | None, load: Load, cache: CacheFolder | None = None, reading: str = "raise"
     ) -> None:
-        self.directory = source if isinstance(source, (str, os.PathLike)) and Path(source).is_dir() else None
+        source = bind_paths(source)
+        is_path = isinstance(source, (str, os.PathLike))
+        self.directory = source if is_path and is_directory(os.fspath(source)) else None
         self._source = source
         self._runs = RunList(self.directory)
         self._load = load
@@ -118,6 +123,7 @@ class ViewedRuns:
         newest = next(iter(runs), None)
         matching = [run for run in runs if q.lower() in run.name.lower()] if q else runs
         shown = matching[first:] if most is None else matching[first : first + most]
+        list_ahead(shown)
         rows = [self._row(run.name, run.hosts, self._problem(run, run is newest), run is newest) for run in shown]
         names = {run.name for run in shown}
         for name in dict.fromkeys((also, self.usual)):

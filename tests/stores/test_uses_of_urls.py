@@ -1,0 +1,66 @@
+"""Executors, verbs over several runs, and the server of the viewer, with captures in a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import CAPTURE, KEY
+from object_server import ObjectServer
+from viewer.served import Served
+
+import fastprof
+from fastprof.cli.main import main
+from fastprof.engines import processes
+
+POD = Path(__file__).parent.parent.parent / "demo" / "pod"
+NEW = "2026_12_01_00_00_00"
+
+
+@pytest.fixture
+def pod(server: ObjectServer) -> ObjectServer:
+    """Two hosts of a run, below s3://bucket/pod."""
+    for file in POD.rglob("*.xplane.pb"):
+        server.objects[f"pod/{file.relative_to(POD)}"] = file.read_bytes()
+    return server
+
+
+def test_workers_read_their_hosts_from_the_store(pod: ObjectServer) -> None:
+    here = fastprof.load(POD).overview()
+    there = fastprof.load("s3://bucket/pod", executor=processes(2)).overview()
+    assert there.to_json() == here.to_json()
+    read = sorted(request.key for request in pod.requests if request.key)
+    assert read == sorted(key for key in pod.objects if key.startswith("pod/"))
+
+
+def test_a_worker_does_not_read_another_version_than_was_listed(pod: ObjectServer) -> None:
+    profile = fastprof.load("s3://bucket/pod", executor=processes(1))
+    key = next(key for key in pod.objects if "host1" in key)
+    pod.objects[key] += CAPTURE
+    with pytest.raises(fastprof.ChangedError):
+        profile.overview()
+
+
+def test_runs_of_a_store_are_measured_and_compared(server: ObjectServer, capsys: pytest.CaptureFixture[str]) -> None:
+    server.objects[f"logs/plugins/profile/{NEW}/vm.xplane.pb"] = CAPTURE
+    table = fastprof.trends("s3://bucket/logs")
+    assert table["run"].to_pylist() == [NEW, "2026_11_21_09_58_38"]
+    assert table["problem"].to_pylist() == [None, None]
+    assert [run.name for run, _ in fastprof.batch("s3://bucket/logs", "steps")] == table["run"].to_pylist()
+    assert main(["trends", "s3://bucket/logs", "--format", "json"]) == 0
+    assert NEW in capsys.readouterr().out
+    assert main(["compare", f"s3://bucket/{KEY}", f"s3://bucket/logs/plugins/profile/{NEW}"]) == 0
+    assert (
+        main(["check", "s3://bucket/logs", "--against", f"s3://bucket/{KEY}", "--fail-if", "device_idle > 200%"]) == 0
+    )
+
+
+def test_the_viewer_shows_runs_of_a_store_and_notices_changes(server: ObjectServer) -> None:
+    served = Served("s3://bucket/logs")
+    assert served.get("/api/runs")["runs"][0]["hosts"] == ["vm"]
+    assert len(served.tracks()) == 3
+    server.objects[f"logs/plugins/profile/{NEW}/other.xplane.pb"] = CAPTURE
+    assert "state" in served.get("/api/timeline", run=NEW)
+    assert served.refused("/api/timeline", run="none")[0] == 404
+    server.objects[KEY] = CAPTURE + CAPTURE
+    assert served.get("/api/timeline")["state"] in ("decoding", "ready", "building", "deriving", "waiting", "new")
