@@ -85,7 +85,8 @@ class ProgramGraph:
         """Return what at most ``width`` uses lie between: distance, relation (itself, operand, user), name, opcode,
         shape, computation, op_name; nearest first. ``direction``: operands, users or both, each followed by itself.
         ``follow_calls``: a computation that an instruction calls is one step away, at its root as operand, at its
-        parameters as user. ``opcodes``: show only these. UsageError: no such instruction or direction."""
+        parameters as user; a computation of several callers is not left again. ``opcodes``: show only these.
+        UsageError: no such instruction or direction."""
         if direction not in DIRECTIONS:
             raise UsageError(f"direction {direction!r} is none of {', '.join(DIRECTIONS)}")
         start = self.find(name)
@@ -120,12 +121,12 @@ class ProgramGraph:
         yield from (operand for operand in module.operands_of(row) if operand >= 0)
         if follow_calls:
             yield from (module.roots[call] for call in module.calls_of(row) if call >= 0 and module.roots[call] >= 0)
-            if module.opcodes[row] == "parameter":
-                for caller in self._callers.get(module.computation_rows[row], ()):
-                    operands = module.operands_of(caller)
-                    number = module.parameter_numbers[row]
-                    if 0 <= number < len(operands) and operands[number] >= 0:
-                        yield operands[number]
+            caller = self._find_only_caller(module.computation_rows[row])
+            if module.opcodes[row] == "parameter" and caller >= 0:
+                operands = module.operands_of(caller)
+                number = module.parameter_numbers[row]
+                if 0 <= number < len(operands) and operands[number] >= 0:
+                    yield operands[number]
 
     def _needing(self, row: int, follow_calls: bool) -> Iterator[int]:
         """Yield the users of an instruction, the parameters that it becomes, and for a root the callers."""
@@ -133,17 +134,24 @@ class ProgramGraph:
         yield from self._users.get(row, ())
         if follow_calls:
             computation = module.computation_rows[row]
-            if module.roots[computation] == row:
-                yield from self._callers.get(computation, ())
+            if module.roots[computation] == row and self._find_only_caller(computation) >= 0:
+                yield from self._callers[computation]
             for user in self._users.get(row, ()):
                 for number, operand in enumerate(module.operands_of(user) if module.calls_of(user) else ()):
                     if operand == row:
                         for call in module.calls_of(user):
                             yield from self._parameters.get((call, number), ())
 
+    def _find_only_caller(self, computation: int) -> int:
+        """Return the row of the only caller of a computation, or -1. A walk does not leave a computation that several
+        instructions call, such as the sum of all-reduces: it would return to another caller than it came from."""
+        callers = self._callers.get(computation, ())
+        return callers[0] if len(callers) == 1 else -1
+
     def find_path(self, source: str, target: str, *, follow_calls: bool = True) -> pa.Table:
-        """Return a shortest chain of uses from one instruction to another, in the direction of the data: position,
-        name, …. It has no rows if neither needs the other. UsageError: no such instruction."""
+        """Return a shortest chain of uses between two instructions, in the direction of the data, which may be from
+        target to source: position, name, …. It has no rows if neither needs the other. UsageError: no such
+        instruction."""
         start, end = self.find(source), self.find(target)
         rows = self._find_chain(start, end, follow_calls) or self._find_chain(end, start, follow_calls)
         return pa.table({"position": pa.array(range(len(rows)), pa.int64())} | self._describe(rows))

@@ -172,7 +172,7 @@ def make_source_key(path: str | os.PathLike[str], *more: object) -> str | None:
 
     The key of a file covers place, size, times of the last changes and samples of the bytes, so that a file that was
     replaced within the resolution of its times still differs; that of an object in a store covers URL and version. None
-    if it is no regular file, so that nothing distinguishes its contents.
+    if it is not a regular file, so that nothing distinguishes its contents.
     """
     if isinstance(path, StorePath):
         version = path.find_version()

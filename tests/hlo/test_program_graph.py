@@ -84,6 +84,25 @@ def test_a_path_is_shortest_and_in_the_direction_of_the_data(graph: ProgramGraph
     assert rows(graph.find_path("p", "s", follow_calls=False), "name") == []
 
 
+def test_a_shared_reducer_connects_no_callers() -> None:
+    program = Program("jit_h")
+    add = program.computation("add", Op("a", "parameter", f32()), Op("b", "add", f32(), ["a", "a"]))
+    program.entry(
+        Op("x", "parameter", f32(4)),
+        Op("y", "parameter", f32(4)),
+        Op("of_x", "all-reduce", f32(4), ["x"], calls=[add]),
+        Op("of_y", "all-reduce", f32(4), ["y"], calls=[add]),
+        Op("out", "add", f32(4), ["of_x", "of_y"]),
+    )
+    graph = ProgramGraph(HloModule(program.proto()))
+    assert rows(graph.find_path("x", "of_y"), "name") == []
+    assert rows(graph.find_path("x", "out"), "name") == [("x",), ("of_x",), ("out",)]
+    needed = graph.walk("of_y", direction="operands", width=9, follow_calls=True)
+    assert {name for (name,) in rows(needed, "name")} == {"of_y", "y", "b", "a"}
+    needing = graph.walk("x", direction="users", width=9, follow_calls=True)
+    assert {name for (name,) in rows(needing, "name")} == {"x", "of_x", "out", "a", "b"}
+
+
 def test_calls_are_a_tree(graph: ProgramGraph) -> None:
     assert rows(graph.list_calls(), "depth", "computation", "caller", "opcode", "instruction_count") == [
         (0, "main", None, None, 6), (1, "fused", "scaled", "fusion", 2), (1, "add", "summed", "all-reduce", 2),

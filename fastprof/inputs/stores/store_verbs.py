@@ -47,7 +47,7 @@ class StoreError(Exception):
 
 
 class AbsentError(StoreError):
-    """There is no such object."""
+    """The store has no such object."""
 
 
 class RefusedError(StoreError):
