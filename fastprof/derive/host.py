@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fastprof.derive.ops.device_time import DeviceSpans
     from fastprof.derive.steps.host_causes import HostCauses, HostReasons
     from fastprof.derive.steps.host_steps import HostSteps, HostTimes, Periods
+    from fastprof.derive.steps.tpu_steps import TpuStepEvents
     from fastprof.hlo.programs import Modules
 
 Choice = Steps | Int64s
@@ -52,6 +53,7 @@ class Host:
         self._groups = groups
         self._entire: Host | None = None
         self._sources: dict[str, StepSource] = {}
+        self._core_steps: TpuStepEvents | None = None
         self._steps: dict[str, HostSteps] = {}
         self._periods: dict[str, Periods] = {}
         self._explained: dict[str, HostSteps] = {}
@@ -145,14 +147,25 @@ class Host:
 
         if source not in self._steps:
             by = self.source_of_steps(source)
-            if source != MARKERS and by.groups is self.groups and by.spans is None:
+            is_same = by.groups is self.groups and by.spans is None and not self.raw.planes_of("TPU")
+            if source != MARKERS and is_same:
                 steps = replace(self.steps, source=by.source, why=by.why, kinds=by.kinds)
             else:
-                steps = make_host_steps(by, self.hardware, self.workers)
+                steps = make_host_steps(by, self.hardware, self._collect_core_steps, together=source == MARKERS)
             if source == AUTO and by.source == MARKERS:
                 steps = replace(steps, unfit=self.steps.unfit)
             self._steps[source] = steps
         return self._steps[source]
+
+    def _collect_core_steps(self, groups: Groups) -> TpuStepEvents:
+        """Return the step events of TPU cores; those of the recorded groups are kept, for several kinds of steps."""
+        from fastprof.derive.steps.tpu_steps import collect_tpu_step_events
+
+        if groups is not self.groups:
+            return collect_tpu_step_events(self.events, groups, self.workers)
+        if self._core_steps is None:
+            self._core_steps = collect_tpu_step_events(self.events, groups, self.workers)
+        return self._core_steps
 
     def periods_from(self, source: str) -> Periods:
         """Return the periods of these steps: each lasts until the next step begins."""

@@ -215,7 +215,7 @@ def test_the_verb_serves_on_standard_input_and_output() -> None:
             result = await client.call_tool("report", {"session": "xla", "name": "steps"})
             return result.structured_content or {}
 
-    assert asyncio.run(ask_over_pipes())["answer"].startswith("Steps take 5.937 ms on average")
+    assert asyncio.run(ask_over_pipes())["answer"].startswith("Steps take 5.945 ms on average")
 
 
 def test_the_verb_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,17 +90,18 @@ def test_times_are_those_of_the_devices_clock_where_it_is_reported() -> None:
 
 
 def test_a_host_has_the_steps_that_all_of_its_cores_have() -> None:
-    """Cores are numbered in lock step; the extent of a step is the longest on any core."""
+    """Cores are numbered in lock step; each has the extents and periods of its own markers."""
     first = tpu(0, [tpu_step(100 * k, 90) for k in range(4)], [("f", "fusion", 100 * k + 10, 20) for k in range(4)])
     second = tpu(1, [tpu_step(100 * k, 95) for k in range(3)], [("f", "fusion", 100 * k + 10, 30) for k in range(3)])
     without = tpu(2, [], [("f", "fusion", 10, 5)])
     report_of = found(spaces(first, second, without))
     assert rows(report_of) == [
         (k, core, 100.0 * k, lasts, {"IDLE": lasts - busy, "fusion": busy})
-        for k, lasts in enumerate((100.0, 100.0, 95.0))
-        for core, busy in ((2, 20.0), (3, 30.0))
+        for k in range(3)
+        for core, busy, last in ((2, 20.0, 90.0), (3, 30.0, 95.0))
+        for lasts in (100.0 if k < 2 else last,)
     ]
-    assert report_of.extent_ps[report_of.present].tolist() == [95 * US] * 6
+    assert report_of.extent_ps[report_of.present].tolist() == [90 * US, 95 * US] * 3
     assert report_of.complete.tolist() == [True, True, False]
     assert report_of.cores.name == ["vm:0", "vm:1", "vm:2"]
 
@@ -170,8 +171,25 @@ def test_a_sparse_core_that_marks_its_steps_has_its_own_span_and_categories() ->
     assert values.sc_step_ms.tolist() == [0.95] and values.sc_idle_ms.tolist() == [0.695]
 
 
-def test_the_step_of_a_host_is_as_long_as_the_longest_mark_of_any_core() -> None:
-    assert rows(marking_sparse_core())[0] == (0, 2, 5.0, 950.0, {"IDLE": 650.0, "loop fusion": 300.0})
+def test_the_step_of_a_core_is_as_long_as_its_own_mark() -> None:
+    assert rows(marking_sparse_core())[0] == (0, 2, 10.0, 900.0, {"IDLE": 600.0, "loop fusion": 300.0})
+
+
+def test_a_period_is_between_starts_of_one_core() -> None:
+    """Cores begin their steps at other times: the start of one core is no end for another."""
+    late = 30
+    starts, lengths = (0, 100, 250), (95, 140, 90)
+    cores = [
+        tpu(
+            number,
+            [tpu_step(start + number * late, lasts) for start, lasts in zip(starts, lengths, strict=True)],
+            [("f", "fusion", start + number * late + 10, 20) for start in starts],
+        )
+        for number in range(2)
+    ]
+    database = found(spaces(*cores))
+    assert (database.duration_ps[:2] // US).tolist() == [[100, 100], [150, 150]]
+    assert (database.extent_begin_ps // US).tolist() == [[0, 30], [100, 130], [250, 280]]
 
 
 def test_a_step_that_a_sparse_core_does_not_mark_is_none() -> None:

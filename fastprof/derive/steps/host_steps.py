@@ -57,7 +57,7 @@ from fastprof.derive.steps.step_figures import (
 from fastprof.derive.steps.step_figures import (
     INPUT as INPUT_CATEGORY,
 )
-from fastprof.derive.steps.step_source import MARKERS, MODULES, StepSource, number_steps
+from fastprof.derive.steps.step_source import MARKERS, StepSource, number_steps
 from fastprof.derive.steps.tpu_steps import INFEEDS, sum_times_in_spans
 from fastprof.errors import CaptureError
 from fastprof.schema.columns import (
@@ -117,9 +117,16 @@ class HostSteps:
         return self.marked or self
 
 
-def make_host_steps(source: StepSource, hardware: str, workers: Workers | None = None) -> HostSteps:
+def make_host_steps(
+    source: StepSource,
+    hardware: str,
+    cores: Callable[[Groups], tpu_steps.TpuStepEvents],
+    *,
+    together: bool = False,
+) -> HostSteps:
     """Return the steps of a host with the time of their extents, TPUs before GPUs. Spans of a source have no times by
-    type: `periods` divides the time from step to step."""
+    type: `periods` divides the time from step to step. ``cores``: the step events of TPU cores; ``together``: these
+    share the longest extent of a step, as in XProf."""
     groups = source.groups
     events = groups.events
     hostname = events.capture.hostnames[0] if events.capture.hostnames else NO_HOSTNAME
@@ -127,9 +134,8 @@ def make_host_steps(source: StepSource, hardware: str, workers: Workers | None =
 
     tpus, gpus = bool(events.planes_of("TPU")), bool(events.planes_of("GPU"))
     if tpus:
-        cores = tpu_steps.collect_tpu_step_events(events, groups, workers or Workers(1))
         database, unfit = tpu_steps.make_tpu_steps(
-            events.host, hostname, cores, groups, source.on_threads, together=source.source != MODULES
+            events.host, hostname, cores(groups), groups, source.on_threads, together=together
         )
     elif source.spans is not None:
         database = make_span_steps(

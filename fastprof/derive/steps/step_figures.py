@@ -526,8 +526,8 @@ SPAN_COLUMNS = (
     Picoseconds("start_ps", "start of the step's marker or of its work on the core, from the start of the host's "
                 "capture; on TPUs by the clock of the device if it is recorded",
                 lambda rows: rows.database.extent_begin_ps[rows.step, rows.core]),
-    Picoseconds("duration_ps", "extent of the step: its longest marker or interval on a device; cores of a TPU host "
-                "share it", lambda rows: rows.database.extent_ps[rows.step, rows.core]),
+    Picoseconds("duration_ps", "extent of the step on the core: its longest marker, or the interval of its work",
+                lambda rows: rows.database.extent_ps[rows.step, rows.core]),
     Picoseconds("period_ps", "time until the next step begins, to which categories add up; for the last step, "
                 "duration_ps; null: no later steps are recorded, or steps are only markers, so categories add up to "
                 "duration_ps",
