@@ -267,7 +267,7 @@ def test_an_exported_run_is_queried(pod: fastprof.Profile, tmp_path: Path) -> No
     assert not sql_tables.is_export("demo/pod")
     query = "select host, name, count(*) as n, sum(duration_ps) as ps from events group by all order by all"
     assert ask(tmp_path / "out", query) == pod.sql(query).to_pylist()
-    joined = "select count(*) as n from events e join lines l on e.line_id = l.line_id and e.host = 'host1'"
+    joined = "select count(*) as n from events join lines using (run, host, line_id) where host = 'host1'"
     assert ask(tmp_path / "out", joined) == [{"n": 288}]
 
 
