@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CAPTURES
 
 import fastprof
 
+CAPTURES = Path(__file__).resolve().parents[2] / "shared" / "captures"
 GPU = str(CAPTURES / "chrome" / "kineto" / "alexnet.json.gz")
 PAGE = Path(__file__).parents[1] / "docs" / "sql.md"
 
