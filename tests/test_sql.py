@@ -155,6 +155,11 @@ def test_show_tables_lists_them_all(pod: fastprof.Profile) -> None:
         ("select * from opstats.ops", r"no table 'opstats.ops'.*did you mean 'op_stats.ops'\?"),
         ("select * from op_stats.opps", r"there are: op_stats.ops, op_stats.device_ops.*did you mean 'op_stats.ops'\?"),
         ("select nme from events", r"no column 'nme'.*there are: event_id.*did you mean 'name'\?"),
+        (
+            "select host from events e join planes p using (plane_id)",
+            r"^several tables of the query have a column 'host': write e.host or p.host$",
+        ),
+        ("select name from op_stats.ops, events", r"have a column 'name': write ops\.\"name\" or events\.\"name\"$"),
         ("select e.durations from events e", r"no column 'durations'.*did you mean 'duration_ps'\?"),
         ("select * from events join lines using (line)", r"no column 'line'"),
         ("selct 1", 'not valid SQL: syntax error at or near "selct"'),
@@ -262,7 +267,7 @@ def test_an_exported_run_is_queried(pod: fastprof.Profile, tmp_path: Path) -> No
     assert not sql_tables.is_export("demo/pod")
     query = "select host, name, count(*) as n, sum(duration_ps) as ps from events group by all order by all"
     assert ask(tmp_path / "out", query) == pod.sql(query).to_pylist()
-    joined = "select count(*) as n from events join lines using (host, line_id) where host = 'host1'"
+    joined = "select count(*) as n from events join lines using (run, host, line_id) where host = 'host1'"
     assert ask(tmp_path / "out", joined) == [{"n": 288}]
 
 

@@ -201,11 +201,17 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
         _make_command_parser().error(verb_list.explain_unknown_verb(verb, VERBS))
     parser = make_parser(verb)
     args, unknown = parser.parse_known_args(rest)
+    takes_several = any(action.dest == "session" and action.nargs == "+" for action in parser._actions)
+    if takes_several and not any(word.startswith("-") and " " not in word for word in unknown):
+        args.session += unknown  # argparse takes positional words only up to the next flag
+        unknown = []
     if unknown:
         flags = {flag[2:]: flag for flag in parser._option_string_actions if flag.startswith("--")}
         wrong = (word[2:].partition("=")[0] for word in unknown if word.startswith("--"))
         likely = next((close for word in wrong if (close := suggest_name(word, flags, flags))), "")
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{likely}")
+    if verb == "sql":
+        args.verb_module.separate_query(args)
     return args
 
 

@@ -2,15 +2,18 @@
 
 Tables are those of the capture (events, lines, hlo_instructions, …) and of all reports (op_stats.ops, steps.steps,
 overview.figures, …); --tables lists them with their columns. The dialect is DuckDB's. A query is one statement, and
-only reads: it reaches neither files nor the network.
+only reads: it reaches neither files nor the network. With several runs, tables begin with the column run.
 
   fastprof sql RUN "select name, sum(duration_ps) / 1e9 as ms from events group by name order by ms desc limit 5"
+  fastprof sql RUN-A RUN-B "select run, value from overview.figures where name = 'step_time_p50_ps'"
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +23,7 @@ from fastprof.cli import arguments, output
 from fastprof.errors import UnreadableError, UsageError
 from fastprof.export.new_files import Write, open_new_file
 from fastprof.render.table_forms import FORMATS, render_table
+from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,13 +31,15 @@ if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
     from fastprof.profile.sql_tables import SqlSource
 
+_QUERY = compile_late(r"(?i)\s*(--|/\*|\(|(select|with|from|values|explain|describe|show|summarize)\s)")
 _EXPLAINED = ["explain_key", "explain_value"]
 _PS = 10**12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    arguments.add_session(parser, nargs=1)
-    parser.add_argument("query", metavar="QUERY", nargs="?", help="the query; - reads it from standard input")
+    arguments.add_session(parser)
+    text = "the query: the last word, unless --file is given; - reads it from standard input"
+    parser.add_argument("query", metavar="QUERY", nargs="?", help=text)
     group = parser.add_argument_group("the query")
     group.add_argument("--file", metavar="FILE", help="read the query from FILE; - is standard input")
     group.add_argument(
@@ -48,7 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--memory", metavar="SIZE", type=arguments.parse_size, help="most memory (default: 2GiB)")
     group.add_argument("--timeout", metavar="TIME", type=arguments.parse_time, help="most time (default: 60s)")
     arguments.add_filters(parser)
-    arguments.add_output(parser, "rows", formats=(*FORMATS, "parquet"))
+    shown = arguments.add_output(parser, "rows", formats=(*FORMATS, "parquet"))
+    text = "leave out the first N rows"
+    shown.add_argument("--offset", metavar="N", type=arguments.parse_positive, default=0, help=text)
     arguments.add_jobs(parser)
     arguments.add_talk(parser)
 
@@ -65,20 +73,29 @@ def parse_param(text: str) -> tuple[str, Any]:
     return name, parsed if parsed is None or isinstance(parsed, bool | int | float) else value
 
 
+def separate_query(args: argparse.Namespace) -> None:
+    """Take the query from the words after the verb: it is the last of several, unless a flag stands for it."""
+    has_query = args.file is None and not args.tables
+    if len(args.session) > 1 and (has_query or _QUERY.match(args.session[-1])):
+        args.query = args.session.pop()
+
+
 def run(args: argparse.Namespace) -> None:
     from fastprof.profile import sql, sql_tables
 
     form = _choose_form(args)
     query = None if args.tables else _read_query(args)
-    path = args.session[0]
+    exported = next((path for path in args.session if sql_tables.is_export(path)), None)
     profile: Profile | None = None
     sources: Mapping[str, SqlSource]
-    if sql_tables.is_export(path):
+    if exported is not None:
         from fastprof.decode.workers import count_cpus
 
+        if len(args.session) > 1:
+            raise UsageError(f"give only {exported}: exported runs are not queried together with others")
         if arguments.get_filters(args) or args.run:
             raise UsageError("exported runs are selected in the query: where run = 'NAME'")
-        sources, threads = sql_tables.ExportedTables(path), args.threads or count_cpus()
+        sources, threads = sql_tables.ExportedTables(exported), args.threads or count_cpus()
     else:
         profile = arguments.select_events(arguments.open_session(args), args)
         sources, threads = sql_tables.ProfileTables(profile), profile.threads
@@ -114,11 +131,13 @@ def _read_query(args: argparse.Namespace) -> str:
     if source is None:
         if args.query is None:
             raise UsageError("give a query, --file FILE, or --tables for the tables that there are")
+        if not _QUERY.match(args.query) and os.path.exists(args.query):  # noqa: PTH110  Path.exists raises for long texts
+            raise UsageError(f"give a query after the sessions: {args.query} is a path")
         return str(args.query)
     try:
         if source != "-":
             return Path(source).read_text(encoding="utf-8")
-        if sys.stdin is None or sys.stdin.closed or args.session == ["-"]:
+        if sys.stdin is None or sys.stdin.closed or "-" in args.session:
             raise UsageError("standard input holds no query")
         return sys.stdin.read()
     except (OSError, UnicodeDecodeError) as error:
@@ -131,8 +150,11 @@ def _write_answer(args: argparse.Namespace, form: str, batches: Iterator[pa.Reco
     first = next(batches)  # errors come before the output is opened
 
     def all_batches() -> Iterator[pa.RecordBatch]:
-        yield first
-        yield from batches
+        left_out = args.offset
+        for batch in itertools.chain([first], batches):
+            shown = batch.slice(min(left_out, batch.num_rows))
+            left_out -= batch.num_rows - shown.num_rows
+            yield shown
 
     if form == "parquet":
         with open_new_file(args.output, args.force) as write:

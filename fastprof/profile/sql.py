@@ -202,6 +202,9 @@ class _Guard:
             known = list(dict.fromkeys(self.columns))
             listed = f"; there are: {', '.join(known)}" if known else ""
             return UsageError(f"no column {name!r} in the tables of the query{listed}{suggest_name(name, known)}")
+        if (ambiguous := _AMBIGUOUS_COLUMN.search(text)) is not None:
+            name, choices = ambiguous[1], ambiguous[2].replace("'", "")
+            return UsageError(f"several tables of the query have a column {name!r}: write {choices}")
         plain = " ".join((text or str(error)).partition("\n\nLINE ")[0].split())
         return UsageError(f"DuckDB cannot answer the query: {plain}")
 
@@ -212,6 +215,7 @@ _UNKNOWN_COLUMN: Final = compile_late(
     r'Referenced column "([^"]+)" (?:not found|was not found)|does not have a column named "([^"]+)"'
     r'|Column "([^"]+)" does not exist'
 )
+_AMBIGUOUS_COLUMN: Final = compile_late(r'Ambiguous reference to column name "([^"]+)" \(use: (.+?)\)(?:\n|$)')
 
 
 @contextmanager

@@ -165,3 +165,54 @@ def test_exported_runs_are_queried(command: Command, tmp_path: Path) -> None:
     assert "events,run,large_string" in listed and "steps.steps" not in listed
     assert "exported runs are selected in the query" in command(out, query, "--host", "host1").err
     assert "no table 'steps.steps'" in command(out, "from steps.steps").err
+
+
+RUNS = "select run, count(*) as n from events group by run order by n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [POD, HOSTS, "--format", "json"],
+        [POD, "--format", "json", HOSTS],
+        ["--format", "json", POD, HOSTS],
+        [POD, "--format", "json", "--wide", f"-- by host\n{HOSTS}"],
+        ["--limit", "5", POD, "--format", "json", HOSTS, "-q"],
+    ],
+)
+def test_flags_may_stand_anywhere(words: list[str], command: Command) -> None:
+    assert json.loads(command(*words).out)["rows"] == ROWS
+
+
+def test_several_sessions_are_several_runs(command: Command, tmp_path: Path) -> None:
+    xla = str(DEMO / "xla")
+    (tmp_path / "query.sql").write_text(RUNS)
+    for words in (
+        [POD, xla, RUNS],
+        [POD, "--threads", "1", xla, RUNS],
+        [POD, xla, "--file", str(tmp_path / "query.sql")],
+    ):
+        counts = [row["n"] for row in json.loads(command(*words, "--format", "json").out)["rows"]]
+        assert counts == [576, 1210]
+    assert "events,run," in command(POD, xla, "--tables", "--format", "csv").out
+    assert "give a query after the sessions" in command(POD, xla).err
+    out = str(tmp_path / "out")
+    fastprof.load(POD).to_parquet(out)
+    assert f"give only {out}" in command(out, xla, HOSTS).err
+
+
+def test_an_unknown_flag_is_named(command: Command) -> None:
+    ran = command(POD, "--forma", "json", HOSTS)
+    assert ran.code == 2 and "unrecognized arguments: --forma" in ran.err and "did you mean '--format'" in ran.err
+
+
+def test_first_rows_may_be_left_out(command: Command, tmp_path: Path) -> None:
+    query = "select range as i from range(300000)"
+    for form, row in (("csv", "299999"), ("table", "299,999")):
+        ran = command(POD, query, "--offset", "299998", "--format", form)
+        assert len(ran.out.splitlines()) == 3 and ran.out.splitlines()[-1] == row
+    paged = command(POD, query, "--offset", "2", "--limit", "2")
+    assert paged.out == "i\n2\n3\n" and "--limit all shows the others" in paged.err
+    command(POD, query, "--offset", "299999", "-o", str(tmp_path / "a.parquet"))
+    assert pq.read_table(tmp_path / "a.parquet").to_pylist() == [{"i": 299_999}]
+    assert command(POD, HOSTS, "--offset", "5", "--format", "csv").out == "host,n\n"
