@@ -328,7 +328,7 @@ class Expression:
 
 
 def read_expression(text: str) -> Expression | None:
-    """Return an instruction given as text; None if the text is no instruction, or cut off."""
+    """Return an instruction given as text; None if the text is not an instruction, or cut off."""
     name, equals, _ = text.partition(" = ")
     if not equals:
         return None

@@ -177,7 +177,7 @@ def number_instruction_keys(events: HostEvents, rows: Numbers) -> tuple[list[tup
 def find_program_ops(
     keys: list[tuple[int, str]], modules: Modules, counting: Counting | None = None
 ) -> list[GpuOp | None]:
-    """Return the instructions of programs; None if there is no such program or instruction."""
+    """Return the instructions of programs; None if the program or the instruction is unknown."""
     ops: list[GpuOp | None] = [None] * len(keys)
     of_program: dict[int, list[int]] = {}
     for place, (program_id, _) in enumerate(keys):
@@ -197,7 +197,7 @@ def take_last_name(hlo_op: str) -> str:
 def find_instructions(
     modules: Modules, program_id: int, names: list[str], counting: Counting | None = None
 ) -> list[GpuOp | None]:
-    """Return the instructions of a program as ops; None if there is no such program or instruction."""
+    """Return the instructions of a program as ops; None if the program or the instruction is unknown."""
     instructions = modules.find(program_id, names, counting)
     return [None if instruction is None else _make_op(program_id, instruction) for instruction in instructions]
 
