@@ -139,22 +139,31 @@ def send_table(
     *,
     by_worth: bool = False,
     wraps: str = "",
+    first_row: int = 0,
 ) -> None:
-    """Write the first rows of a table, as many as --limit allows, and note what is hidden. ``rows``: what they are
-    called; ``by_worth``: hide the last columns first; ``wraps``: a text column to break instead of cut."""
+    """Write the rows of a table from ``first_row`` on, as many as --limit allows, and note what is hidden. ``rows``:
+    what they are called; ``by_worth``: hide the last columns first; ``wraps``: a text column to break, not to cut."""
     if form == BRIEF:
         from fastprof.render import brief
 
-        sink.send(brief.write_document(brief.summarise_table(name, table, make_question(args), table.num_rows)))
+        document = brief.summarise_table(name, table, make_question(args), table.num_rows, first_row=first_row)
+        sink.send(brief.write_document(document))
         return
     limit = arguments.get_row_limit(args.limit, form)
-    shown = table.slice(0, limit)
+    shown = table.slice(first_row, limit)
     hidden: list[str] = []
     sink.send(render_table(form, shown, name=name, look=sink.look, left_out=hidden, by_worth=by_worth, wraps=wraps))
     flush_standard_output()
     note_hidden(args, hidden)
-    if shown.num_rows < table.num_rows:
-        args.talk.note(f"showing {shown.num_rows:,} of {table.num_rows:,} {rows}; --limit all shows the others")
+    note_left_out(args, shown.num_rows, first_row, table.num_rows, rows)
+
+
+def note_left_out(args: argparse.Namespace, shown: int, first: int, total: int, rows: str) -> None:
+    """Note the rows that are not shown, before row ``first`` and behind the limit. ``rows``: what they are called."""
+    if 0 < shown < total or (total and not first and not shown):
+        before = f" after the first {first:,}" if first else ""
+        after = "; --limit all shows the others" if first + shown < total else ""
+        args.talk.note(f"showing {shown:,} of {total:,} {rows}{before}{after}")
 
 
 def make_question(args: argparse.Namespace) -> Question:

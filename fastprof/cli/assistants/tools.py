@@ -130,7 +130,7 @@ class Tools:
             sums = profile.event_summary((50, 90, 99))
             sums = sums if sort is None else sort_rows(sums, *parse_order(sort, sums.column_names))
             return brief.summarise_table("event_summary", sums, question, sums.num_rows, first_row=offset)
-        least = None if min_duration is None else amounts.parse_time(min_duration)
+        least = None if min_duration is None else amounts.parse_duration(min_duration)
         most = offset + brief.MOST_ROWS
         page = list_events(
             profile, columns=_EVENT_COLUMNS, sort=sort or "duration_ps", limit=most, min_duration_ps=least
