@@ -1,13 +1,14 @@
 """Reports and tables as short JSON documents, for programs that pay by the byte: at most 4,096 bytes.
 
-    {"status": "ok", "reason": null, "remedy": null, "verb": "steps",
+    {"status": "ok", "verb": "steps",
      "session": {"paths": ["logs"], "run": "2026_…", "hosts": 2, "files": 2, "remarks": ["read the run …"]},
      "answer": "Steps take 5.937 ms on average; the longest takes 6.679 ms.",
      "figures": {"step_time_mean_ps": 5937000000, …}, "unknown": {"why …": ["infeed_ps", …]}, "caveats": ["…"],
      "tables": {"steps": {"total": 300, "rows": [{"key": "3f9a01c2", "step": 4, …}, …]}, "slow_steps": {"total": 1}},
      "more": ["fastprof steps logs --format json --table steps --limit 100"]}
 
-``status`` is "ok", "cannot_answer" (with ``reason`` and ``remedy``) or "error". If the document is too long, rows are
+``status`` is "ok", "cannot_answer" (with ``reason`` and ``remedy``) or "error". Keys without content are left out, but
+for ``answer``, which is null if the capture has none. If the document is too long, rows are
 left out first, then tables, then further figures, reasons and caveats; the answer and its figures stay. ``total`` is
 the number of rows of the table, before any limit. Cells that are null are left out of rows. The ``key`` of a row
 depends on what the row is about, not on its amounts or its place.
@@ -24,11 +25,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from fastprof.analyses import runner
-from fastprof.render.report_text import format_value, list_sections
+from fastprof.render.report_text import format_value, get_figure_name, list_sections
 from fastprof.render.rows import number_names
 from fastprof.wording.cells import is_text
 from fastprof.wording.json_values import format_json
 from fastprof.wording.patterns import compile_late
+from fastprof.wording.quantities import count_noun
 
 if TYPE_CHECKING:
     from fastprof.analyses.contract import AnalysisReport, Opening, Scalar
@@ -43,9 +45,19 @@ _MOST_SENTENCE: Final = 400
 _MOST_PATHS: Final = 3
 _MOST_CAVEATS: Final = 4
 _FIGURE: Final = compile_late(r"\{(\w+)\}")
-_SENTENCE_END: Final = compile_late(r"(?<=[.;]) ", re.ASCII)
+_ADVICE: Final = compile_late(
+    r"(?<=\.) (?=[A-Z`])|(?<=[;:]) (?=(?:add|choose|copy|did you mean|enable|give|install|pass|profile|record|run|"
+    r"select|set|use|write)\b)",
+    re.ASCII,
+)
+"""Where advice may begin: at the next sentence, or at a clause that begins with what to do."""
 _SIGNIFICANT: Final = 7
+"""Digits of the floats in rows; integers, also those of floats, are exact."""
+_EXACT: Final = 2.0**53
+_MOST_WORDED: Final = 3
 _IDENTIFIERS: Final = ("step", "depth", "ordinal")
+_UNNAMED: Final = ("rows", "sql")
+"""Tables that have no name, because a query made them."""
 
 Document = dict[str, Any]
 
@@ -63,13 +75,13 @@ class Question(NamedTuple):
     remarks: Sequence[str] = ()
 
     def describe(self) -> Document:
-        return {
+        return leave_out_empty({
             "paths": [shorten(path) for path in self.paths[:_MOST_PATHS]],
             "run": self.run,
             "hosts": self.hosts,
             "files": self.files,
             "remarks": [shorten(remark, _MOST_SENTENCE) for remark in self.remarks[:_MOST_PATHS]],
-        }
+        })  # fmt: skip
 
     def ask_for_rows(self, table: str) -> str:
         return f"fastprof {self.verb} {self.words} --format json --table {table} --limit 100".replace("  ", " ")
@@ -77,6 +89,20 @@ class Question(NamedTuple):
 
 def shorten(text: str, letters: int = _MOST_LETTERS) -> str:
     return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+def split_advice(text: str) -> tuple[str, str | None]:
+    """Return the reason that a text begins with, and the advice after it, or None; code and parentheses stay whole."""
+    for end in _ADVICE.finditer(text):
+        before = text[: end.start()]
+        if before.count("`") % 2 == 0 and before.count("(") == before.count(")"):
+            return before.rstrip(";:"), text[end.end() :]
+    return text, None
+
+
+def leave_out_empty(document: Document) -> Document:
+    """Return the document without keys that have no content; ``answer`` stays."""
+    return {key: value for key, value in document.items() if key == "answer" or value not in (None, {}, [])}
 
 
 # ---- reports
@@ -98,24 +124,25 @@ def summarise_report(
     opening = get_opening(report)
     scalars = report.scalars if chosen is None else chosen
     first = [name for name in opening.figures if name in scalars] if chosen is None else list(chosen)
-    sentence = write_headline(report, opening) or next((notice.text for notice in report.notices), "")
-    reason = explain_silence(report)
-    parts = _SENTENCE_END.split(reason or "", 1)
-    recommended = [notice.text for notice in report.notices if notice.severity == "recommendation"]
-    remedy = (parts[1] if len(parts) > 1 else next(iter(recommended), None)) if reason else None
+    sentence = write_headline(report, opening) or write_substitute(report, opening)
+    silence = explain_silence(report)
+    reason, remedy = split_advice(silence or "")
+    if silence and remedy is None:
+        remedy = next((notice.text for notice in report.notices if notice.severity == "recommendation"), None)
     document = {
-        "status": "cannot_answer" if reason else "ok",
-        "reason": reason and shorten(parts[0], _MOST_SENTENCE),
+        "status": "cannot_answer" if silence else "ok",
+        "reason": shorten(reason, _MOST_SENTENCE) or None,
         "remedy": remedy and shorten(remedy, _MOST_SENTENCE),
         "verb": question.verb,
         "session": question.describe(),
-        "answer": None if reason else shorten(sentence, _MOST_SENTENCE),
+        "answer": None if silence else shorten(sentence, _MOST_SENTENCE),
     }
     known = {name: figure.value for name, figure in scalars.items() if figure.value is not None}
     figures = {name: known[name] for name in (*first, *known) if name in known}
     every = report.tables if tables is None else tables
     main = next(iter(every), "")
-    caveats = [notice.text for notice in report.notices if notice.text not in (sentence, reason)]
+    caveats = [f"The table {name} has no such row." for name in tables or {} if not len(every[name])]
+    caveats += [notice.text for notice in report.notices if notice.text not in (sentence, silence)]
 
     def build(rows: tuple[int, int], names: Sequence[str], all_figures: bool, reasons: int) -> Document:
         shown = figures if all_figures else {name: value for name, value in figures.items() if name in first}
@@ -144,10 +171,10 @@ def fit(
     attempts += [(none, tables[:count], False, caveats) for count, caveats in ((4, _MOST_CAVEATS), (2, 2), (0, 0))]
     document: Document = {}
     for attempt in attempts:
-        document = build(*attempt)
+        document = leave_out_empty(build(*attempt))
         if len(format_json(document)) < most:
             return document
-    return {name: value for name, value in document.items() if name != "figures"} | {"figures": {}}
+    return {name: value for name, value in document.items() if name != "figures"}
 
 
 def get_opening(report: AnalysisReport) -> Opening:
@@ -168,6 +195,19 @@ def write_headline(report: AnalysisReport, opening: Opening) -> str:
                 sentence = sentence.replace(f"{{{name}}}", written)
             return sentence
     return ""
+
+
+def write_substitute(report: AnalysisReport, opening: Opening) -> str:
+    """Return the answer of a report whose headlines lack figures: a warning or advice, missing records, the first
+    figures in words, or any remark."""
+    remarks = [notice.text for notice in report.notices if notice.severity != "info"]
+    remarks += [notice.text for notice in report.notices if notice.text.startswith("No")]
+    if remarks:
+        return remarks[0]
+    analysis = runner.get_analysis(report.analysis)
+    known = [report.scalars[name] for name in opening.figures if report.scalars[name].value]
+    words = [f"{get_figure_name(figure.name, analysis)}: {format_value(figure)}" for figure in known[:_MOST_WORDED]]
+    return "; ".join(words) or next((notice.text for notice in report.notices), "")
 
 
 def explain_silence(report: AnalysisReport) -> str | None:
@@ -214,22 +254,38 @@ def summarise_table(
     total: int,
     figures: Mapping[str, Any] | None = None,
     first_row: int = 0,
+    caveats: Sequence[str] = (),
 ) -> Document:
     """Return the document of a table beside reports. ``total``: the number of rows, of which ``table`` has the first
     ones; ``first_row``: the first one that is shown."""
-    head = {"status": "ok", "reason": None, "remedy": None, "verb": question.verb, "session": question.describe()}
+    head = {"status": "ok", "verb": question.verb, "session": question.describe()}
+    answer = _write_row(table) if total == 1 else ""
 
     def build(rows: tuple[int, int], tables: Sequence[str], _all_figures: bool, _reasons: int) -> Document:
         return head | {
-            "answer": f"{total:,} rows of {name}",
-            "figures": {name: _cut_cell(value) for name, value in (figures or {}).items() if value is not None},
-            "unknown": {},
-            "caveats": [],
+            "answer": answer or count_noun(total, "row", "rows") + ("" if name in _UNNAMED else f" of {name}"),
+            "figures": {
+                name: value if isinstance(value, float) else _cut_cell(value)
+                for name, value in (figures or {}).items()
+                if value is not None
+            },
+            "caveats": [shorten(text, _MOST_SENTENCE) for text in caveats],
             "tables": {name: cut_table(table, rows[0], None, first_row) | {"total": total}} if tables else {},
             "more": [f"fastprof {question.verb} {question.words} --format json --limit 100".replace("  ", " ")],
         }
 
     return fit(build, [name], MOST_BYTES)
+
+
+def _write_row(table: pa.Table) -> str:
+    """Return the cells of the only row in words; "" if there are many, or long ones."""
+    cells = [(name, column[0].as_py()) for name, column in zip(table.column_names, table.columns, strict=True)]
+    words = [
+        f"{name} = {'null' if cell is None else f'{cell:,}' if type(cell) is int else _cut_cell(cell)}"
+        for name, cell in cells
+    ]
+    sentence = "; ".join(words)
+    return sentence if len(cells) <= _MOST_WORDED and len(sentence) <= _MOST_LETTERS else ""
 
 
 def cut_table(table: pa.Table, rows: int, columns: Sequence[str] | None, first: int = 0) -> Document:
@@ -247,6 +303,8 @@ def cut_table(table: pa.Table, rows: int, columns: Sequence[str] | None, first: 
 
 
 def _cut_cell(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return value
     if isinstance(value, float):
         return float(f"{value:.{_SIGNIFICANT}g}")
     if isinstance(value, str):
@@ -291,8 +349,7 @@ def summarise_several(
         if document["status"] == "cannot_answer" and kind == "reports":
             silent.append(name)
             continue
-        document = {key: value for key, value in document.items() if key not in ("session", "verb")} | {"more": []}
-        document = {key: value for key, value in document.items() if value not in (None, {}, [])}
+        document = {key: value for key, value in document.items() if key not in ("session", "verb", "more")}
         if len(format_json(answered)) + len(format_json(document)) + len(name) > room - len(format_json(silent)):
             break
         answered[name] = document
@@ -302,14 +359,13 @@ def summarise_several(
 
 def summarise_error(message: str, advice: Sequence[str], verb: str | None) -> Document:
     """Return the document of a command that failed."""
-    parts = _SENTENCE_END.split(message, 1)
-    remedy = "; ".join(advice) or (parts[1] if len(parts) > 1 else None)
-    return {
+    reason, remedy = (message, "; ".join(advice)) if advice else split_advice(message)
+    return leave_out_empty({
         "status": "error",
-        "reason": shorten(parts[0] if remedy and not advice else message, 2 * _MOST_SENTENCE),
+        "reason": shorten(reason, 2 * _MOST_SENTENCE),
         "remedy": remedy and shorten(remedy, _MOST_SENTENCE),
         "verb": verb,
-    }
+    })  # fmt: skip
 
 
 def write_document(document: Document) -> Iterator[bytes]:

@@ -161,7 +161,7 @@ def test_a_query_is_answered(ask: Ask) -> None:
 def test_a_wrong_question_is_an_error_with_the_reason(ask: Ask, tool: str, given: dict[str, Any], reason: str) -> None:
     document = ask(tool, **given)
     assert document["status"] == "error"
-    assert reason in f"{document['reason']} {document['remedy'] or ''}"
+    assert reason in f"{document['reason']} {document.get('remedy', '')}"
 
 
 def test_a_link_does_not_lead_out(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_values_of_all_types_are_written(command: Command, tmp_path: Path) -> No
 def test_a_brief_answer_is_a_short_document(command: Command) -> None:
     ran = command(POD, "select range as i, repeat('x', 50) as t from range(500)", "--brief")
     document = json.loads(ran.out)
-    assert (ran.code, document["status"], document["answer"]) == (0, "ok", "500 rows of sql")
+    assert (ran.code, document["status"], document["answer"]) == (0, "ok", "500 rows")
     assert document["tables"]["sql"]["total"] == 500 and len(ran.out) <= 4096
     assert document["more"][0].startswith(f"fastprof sql {POD} 'select range")
     failed = json.loads(command(POD, "select nme from events", "--brief").out)
