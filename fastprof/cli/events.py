@@ -156,7 +156,7 @@ def _write_page(
         stats=args.stats or (),
         sort=args.sort,
         offset=0 if is_brief else args.offset,  # brief rows have keys, which depend on those before them
-        limit=args.offset + brief.MOST_ROWS if is_brief else limit,
+        limit=args.offset + brief.LARGEST_LIMIT if is_brief else limit,
         min_duration_ps=args.min_duration,
         max_duration_ps=args.max_duration,
     )

@@ -170,19 +170,53 @@ def make_question(args: argparse.Namespace) -> Question:
     """Return what a brief document says of the question: verb, session, and what was chosen or lost while reading."""
     import shlex
 
-    from fastprof.render.brief import Question
+    from fastprof.render.brief import LARGEST_LIMIT, MOST_ROWS, Question
 
     verb = verb_list.get_full_name(args.verb)
     paths = [str(path) for path in getattr(args, "session", ())]
-    runs = args.run if isinstance(args.run, list) else ()
-    query = [args.query] if getattr(args, "query", None) else []
-    words = " ".join(map(shlex.quote, [*paths, *query, *(word for run in runs for word in ("--run", run))]))
+    words = " ".join(map(shlex.quote, [*paths, *list_given(args)]))
+    wanted = getattr(args, "limit", None)
+    limit = {None: MOST_ROWS, arguments.ALL: LARGEST_LIMIT}.get(wanted) or min(wanted or 0, LARGEST_LIMIT)
+    rest = "--format json --limit 100"
+    if hasattr(args, "offset"):
+        rest = "--offset {first} --brief" + ("" if wanted is None else f" --limit {limit}")
+    elif verb == "hlo" and args.module and not args.graph and not args.instruction:
+        rest = "--format csv --limit 100"  # JSON has the entire program
+    question = Question(verb, words, paths, limit=limit, rest=rest)
     profile: Profile | None = getattr(args, "opened", None)
     if profile is None:
-        return Question(verb, words, paths)
+        return question
     remarks = [remark for remarks in arguments.list_remarks(profile).values() for remark in remarks]
     hosts = sum(len(run.hosts) for run in profile.runs.values())
-    return Question(verb, words, paths, profile.run, hosts, len(profile.sources), [row["example"] for row in remarks])
+    examples = [row["example"] for row in remarks]
+    return question._replace(run=profile.run, hosts=hosts, files=len(profile.sources), remarks=examples)
+
+
+_OF_OUTPUT = (
+    *("brief", "format", "output", "force", "limit", "wide", "quiet", "verbose", "progress"),
+    *("session", "base", "table", "offset"),
+)
+"""Arguments that say how to show an answer, or stand elsewhere in a command that shows more."""
+
+
+def list_given(args: argparse.Namespace, *, common: bool = False, without: Container[str] = ()) -> list[str]:
+    """Return the arguments that were given, beside the session and the form of the output. ``common``: only flags that
+    all reports have; ``without``: names of arguments to leave out."""
+    words: list[str] = []
+    for action, texts in getattr(args, "given", ()):
+        if action.dest in (*_OF_OUTPUT, "against") or action.dest in without:
+            continue
+        if common and not arguments.is_common(action):
+            continue
+        flags = [flag for flag in action.option_strings if flag.startswith("--")]
+        is_off = isinstance(action, argparse.BooleanOptionalAction) and not getattr(args, action.dest)
+        if flags and texts and texts[0].startswith("-"):
+            words.append(f"{flags[0]}={texts[0]}")
+        else:
+            words += [*flags[-1 if is_off else 0 :][:1], *texts]
+    if getattr(args, "against", None) and not common:
+        words += ["--against", str(args.against)]  # without secrets of a URL
+    return words
 
 
 def send_brief_error(message: str, advice: Sequence[str], verb: str) -> None:

@@ -17,9 +17,11 @@ depends on what the row is about, not on its amounts or its place.
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 4096
 MOST_ROWS: Final = 10
-_ROWS: Final = ((MOST_ROWS, 3), (MOST_ROWS, 1), (MOST_ROWS, 0), (6, 0), (3, 0), (1, 0))
-"""Rows of the main table and of each other one, tried in this order."""
+LARGEST_LIMIT: Final = 50
+"""Rows of a table, at most and on request."""
+_ROWS: Final = (10, 8, 6, 5, 4, 3, 2, 1)
+"""Rows of the main table, tried in this order."""
 _MOST_LETTERS: Final = 160
 """Letters of a cell; a sentence has up to ``_MOST_SENTENCE``."""
 _MOST_SENTENCE: Final = 400
@@ -63,8 +67,10 @@ Document = dict[str, Any]
 
 
 class Question(NamedTuple):
-    """The question that a document answers. ``words``: the session in a command; ``paths``: as the user gave it;
-    ``remarks``: sentences on what was chosen or lost while reading."""
+    """The question that a document answers. ``words``: the session and the flags of the command; ``paths``: as the user
+    gave it; ``remarks``: sentences on what was chosen or lost while reading; ``limit``: rows that are shown, at most;
+    ``rest``: the flags that show more rows, with ``{first}`` for the first one; ``tool``, ``given``: a tool of the server
+    and its arguments, if calls show more in place of commands."""
 
     verb: str
     words: str = ""
@@ -73,6 +79,10 @@ class Question(NamedTuple):
     hosts: int | None = None
     files: int | None = None
     remarks: Sequence[str] = ()
+    limit: int = MOST_ROWS
+    rest: str = "--format json --limit 100"
+    tool: str = ""
+    given: Mapping[str, Any] = MappingProxyType({})
 
     def describe(self) -> Document:
         return leave_out_empty({
@@ -83,8 +93,18 @@ class Question(NamedTuple):
             "remarks": [shorten(remark, _MOST_SENTENCE) for remark in self.remarks[:_MOST_PATHS]],
         })  # fmt: skip
 
-    def ask_for_rows(self, table: str) -> str:
-        return f"fastprof {self.verb} {self.words} --format json --table {table} --limit 100".replace("  ", " ")
+    def ask_for_rows(self, table: str | None, first: int) -> str:
+        """Return the command or the call that shows the rows from ``first`` on. ``table``: of a report."""
+        if self.tool:
+            return self.call(self.tool, **({} if table is None else {"table": table}), offset=first)
+        chosen = [] if table is None else ["--table", shlex.quote(table)]
+        rest = self.rest.replace("{first}", str(first))
+        return " ".join(word for word in ("fastprof", self.verb, self.words, *chosen, rest) if word)
+
+    def call(self, tool: str, **changes: Any) -> str:
+        """Return a call of a tool with the given arguments, and with these in their place."""
+        words = ", ".join(f"{name}={format_json(value)}" for name, value in {**self.given, **changes}.items())
+        return f"{tool}({words})"
 
 
 def shorten(text: str, letters: int = _MOST_LETTERS) -> str:
@@ -117,10 +137,11 @@ def summarise_report(
     chosen: Mapping[str, Scalar] | None = None,
     more: Sequence[str] = (),
     first_row: int = 0,
+    choice: str = "",
 ) -> Document:
     """Return the document of a report, in at most ``most`` bytes. ``tables``, ``chosen``: tables and figures to show in
     place of those of the report; ``more``: commands in place of those that show its tables; ``first_row``: the first
-    row that is shown of each table."""
+    row that is shown of each table; ``choice``: the choice of the only table, such as ``ops?bound_by=HBM``."""
     opening = get_opening(report)
     scalars = report.scalars if chosen is None else chosen
     first = [name for name in opening.figures if name in scalars] if chosen is None else list(chosen)
@@ -145,28 +166,35 @@ def summarise_report(
     caveats += [notice.text for notice in report.notices if notice.text not in (sentence, silence)]
 
     def build(rows: tuple[int, int], names: Sequence[str], all_figures: bool, reasons: int) -> Document:
-        shown = figures if all_figures else {name: value for name, value in figures.items() if name in first}
+        told = figures if all_figures else {name: value for name, value in figures.items() if name in first}
+        shown = {
+            name: cut_table(every[name], rows[name != main], _list_columns(report, name), first_row) for name in names
+        }
+        ends = {name: first_row + len(table.get("rows", ())) for name, table in shown.items()}
         return document | {
-            "figures": {name: shorten(value) if isinstance(value, str) else value for name, value in shown.items()},
+            "figures": {name: shorten(value) if isinstance(value, str) else value for name, value in told.items()},
             "unknown": _group_reasons(scalars, reasons),
             "caveats": [shorten(text, _MOST_SENTENCE) for text in caveats[:reasons]],
-            "tables": {
-                name: cut_table(every[name], rows[name != main], _list_columns(report, name), first_row)
-                for name in names
-            },
-            "more": more or [question.ask_for_rows(name) for name in names if len(every[name])][:3],
+            "tables": shown,
+            "more": more
+            or [question.ask_for_rows(choice or name, end) for name, end in ends.items() if end < len(every[name])][:3],
         }
 
-    return fit(build, list(every), most)
+    return fit(build, list(every), most, question.limit)
 
 
 def fit(
-    build: Callable[[tuple[int, int], Sequence[str], bool, int], Document], tables: Sequence[str], most: int
+    build: Callable[[tuple[int, int], Sequence[str], bool, int], Document],
+    tables: Sequence[str],
+    most: int,
+    limit: int = MOST_ROWS,
 ) -> Document:
     """Return the longest document of at most ``most`` bytes: with fewer rows, then fewer tables, then less beside the
-    answer."""
+    answer. ``limit``: rows of the main table, at most."""
     none = (0, 0)
-    attempts = [(rows, tables, True, _MOST_CAVEATS) for rows in (*_ROWS, none)]
+    rows_tried = [(limit, min(limit, others)) for others in (3, 1)]
+    rows_tried += [(count, 0) for count in (limit, 40, 30, 20, 15, *_ROWS) if count <= limit]
+    attempts = [(rows, tables, True, _MOST_CAVEATS) for rows in (*rows_tried, none)]
     attempts += [(none, tables[:count], True, _MOST_CAVEATS) for count in (8, 4, 1) if count < len(tables)]
     attempts += [(none, tables[:count], False, caveats) for count, caveats in ((4, _MOST_CAVEATS), (2, 2), (0, 0))]
     document: Document = {}
@@ -262,6 +290,8 @@ def summarise_table(
     answer = _write_row(table) if total == 1 else ""
 
     def build(rows: tuple[int, int], tables: Sequence[str], _all_figures: bool, _reasons: int) -> Document:
+        shown = {name: cut_table(table, rows[0], None, first_row) | {"total": total}} if tables else {}
+        end = first_row + len(shown.get(name, {}).get("rows", ()))
         return head | {
             "answer": answer or count_noun(total, "row", "rows") + ("" if name in _UNNAMED else f" of {name}"),
             "figures": {
@@ -270,11 +300,36 @@ def summarise_table(
                 if value is not None
             },
             "caveats": [shorten(text, _MOST_SENTENCE) for text in caveats],
-            "tables": {name: cut_table(table, rows[0], None, first_row) | {"total": total}} if tables else {},
-            "more": [f"fastprof {question.verb} {question.words} --format json --limit 100".replace("  ", " ")],
+            "tables": shown,
+            "more": [question.ask_for_rows(None, end)] if end < total else [],
         }
 
-    return fit(build, [name], MOST_BYTES)
+    names = _list_names(table)
+    if names is not None:
+        return leave_out_empty(build((0, 0), [name], True, 0)) | {
+            "tables": {name: {"total": total, **names}},
+            "more": [],
+        }
+    return fit(build, [name], MOST_BYTES, question.limit)
+
+
+def _list_names(table: pa.Table) -> dict[str, list[str]] | None:
+    """Return the names in a table of SQL that describes columns or lists tables, in few bytes, or None if it is another
+    one. Tables of a report stand behind its name: ``steps: steps, slow_steps``."""
+    if table.column_names[:2] == ["column_name", "column_type"]:
+        described = zip(table["column_name"].to_pylist(), table["column_type"].to_pylist(), strict=True)
+        return {"columns": [f"{name} {kind}" for name, kind in described]}
+    if table.column_names != ["table", "row", "columns"]:
+        return None
+    of_reports: dict[str, list[str]] = {}
+    for name in table["table"].to_pylist():
+        report, _, of_report = name.rpartition(".")
+        of_reports.setdefault(report, []).append(of_report)
+    return {
+        "names": [
+            f"{report}: {', '.join(names)}" if report else ", ".join(names) for report, names in of_reports.items()
+        ]
+    }
 
 
 def _write_row(table: pa.Table) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,34 @@ def test_the_rows_of_a_chosen_table_stand_beside_all_figures(capsys: pytest.Capt
     _, document, _ = ask(capsys, *words)
     assert list(document["tables"]) == ["stragglers"] and document["tables"]["stragglers"]["total"] == 1
     assert document["figures"]["device_count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        (("--steps", "1:3"), "fastprof roofline {} --steps 1:3 --table 'ops?bound_by=HBM'"),
+        (("roofline", "--steps", "1:3", "--table", "ops?bound_by=HBM"),
+            "fastprof roofline {} --steps 1:3 --table 'ops?bound_by=HBM' --format json --limit 100"),
+        (("report", "--only", "steps,op_stats", "--table", "op_stats.device_ops"),
+            "fastprof op-stats {} --table device_ops --format json --limit 100"),
+        (("hlo", "--module", "jit_train_step", "--graph", "blockers"),
+            "fastprof hlo {} --module jit_train_step --graph blockers --format json --limit 100"),
+        (("hlo", "--module", "jit_train_step"), "fastprof hlo {} --module jit_train_step --format csv --limit 100"),
+        (("events", "--line", "XLA Ops", "--sort", "total_ps:asc"),
+            "fastprof events {} --line 'XLA Ops' --sort total_ps:asc --offset 10 --brief"),
+        (("events", "--list", "--time=-1ms:10ms", "--offset", "5", "--limit", "2"),
+            "fastprof events {} --list --time=-1ms:10ms --offset 7 --brief --limit 2"),
+    ],
+)  # fmt: skip
+def test_more_is_a_command_with_the_same_choices(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], more: str
+) -> None:
+    session = str(ROOT / "demo/xla")
+    named = () if words[0].startswith("-") else words[:1]
+    _, document, _ = ask(capsys, *named, session, *words[len(named) :])
+    assert document["more"][0] == more.format(session)
+    assert command.main([*shlex.split(document["more"][0])[1:], "-q"]) == 0
+    assert capsys.readouterr().out
 
 
 def test_two_runs_are_compared_in_brief(capsys: pytest.CaptureFixture[str]) -> None:
