@@ -140,13 +140,16 @@ def send_table(
     by_worth: bool = False,
     wraps: str = "",
     first_row: int = 0,
+    caveats: Sequence[str] = (),
 ) -> None:
     """Write the rows of a table from ``first_row`` on, as many as --limit allows, and note what is hidden. ``rows``:
-    what they are called; ``by_worth``: hide the last columns first; ``wraps``: a text column to break, not to cut."""
+    what they are called; ``by_worth``: hide the last columns first; ``wraps``: a text column to break, not to cut.
+    ``caveats``: of a brief answer."""
     if form == BRIEF:
         from fastprof.render import brief
 
-        document = brief.summarise_table(name, table, make_question(args), table.num_rows, first_row=first_row)
+        question, total = make_question(args), table.num_rows
+        document = brief.summarise_table(name, table, question, total, first_row=first_row, caveats=caveats)
         sink.send(brief.write_document(document))
         return
     limit = arguments.get_row_limit(args.limit, form)

@@ -69,8 +69,8 @@ Document = dict[str, Any]
 class Question(NamedTuple):
     """The question that a document answers. ``words``: the session and the flags of the command; ``paths``: as the user
     gave it; ``remarks``: sentences on what was chosen or lost while reading; ``limit``: rows that are shown, at most;
-    ``rest``: the flags that show more rows, with ``{first}`` for the first one; ``tool``, ``given``: a tool of the server
-    and its arguments, if calls show more in place of commands."""
+    ``rest``: the flags that show more rows, with ``{first}`` for the first one; ``tool``, ``given``: a tool of the
+    server and its arguments, if calls show more in place of commands."""
 
     verb: str
     words: str = ""
@@ -306,10 +306,9 @@ def summarise_table(
 
     names = _list_names(table)
     if names is not None:
-        return leave_out_empty(build((0, 0), [name], True, 0)) | {
-            "tables": {name: {"total": total, **names}},
-            "more": [],
-        }
+        document = build((0, 0), [name], True, 0) | {"tables": {name: {"total": total, **names}}, "more": []}
+        if len(format_json(document)) < MOST_BYTES:
+            return leave_out_empty(document)
     return fit(build, [name], MOST_BYTES, question.limit)
 
 
@@ -385,6 +384,23 @@ def list_keys(table: pa.Table) -> list[str]:
         seen[digest] += 1
         keys.append(digest if seen[digest] == 1 else f"{digest}.{seen[digest]}")
     return keys
+
+
+def summarise_columns(report: AnalysisReport, question: Question, table: str | None) -> Document:
+    """Return the document of the columns of each table of a report, or of one table with their types."""
+    names = list(report.tables) if table is None else [table]
+    schemas = {name: report.tables[name].schema for name in names}
+    head = {"status": "ok", "verb": question.verb, "session": question.describe()}
+
+    def build(_rows: tuple[int, int], tables: Sequence[str], _all_figures: bool, _reasons: int) -> Document:
+        typed = {name: [f"{field.name} {field.type}" for field in schemas[name]] for name in tables}
+        listed = typed if table is not None else {name: schemas[name].names for name in tables}
+        described = {name: {"total": len(report.tables[name]), "columns": listed[name]} for name in tables}
+        answer = f"{report.analysis} has {count_noun(len(report.tables), 'table', 'tables')}"
+        left_out = [f"the table {name} has no room: choose it alone" for name in names if name not in described]
+        return head | {"answer": answer, "tables": described, "caveats": left_out}
+
+    return fit(build, names, MOST_BYTES)
 
 
 # ---- several answers, and none
