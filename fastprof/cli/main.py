@@ -128,7 +128,8 @@ class _Parser(argparse.ArgumentParser):
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         self.given.append((action, arg_strings))
-        return super()._get_values(action, arg_strings)
+        read = super()._get_values
+        return read(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: {escape_text(message)}\nTry '{self.prog} --help'.\n")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -134,7 +133,7 @@ def _write_answer(
     profile: Profile | None,
     query: str,
 ) -> None:
-    from fastprof.profile.sql import collect_table
+    from fastprof.profile.sql import collect_table, explain_no_rows
 
     first = next(batches)  # errors come before the output is opened
 
@@ -162,18 +161,6 @@ def _write_answer(
         output.send_table(args, sink, table, "sql", form, "rows", by_worth=True, caveats=why)
     for reason in why:
         args.talk.note(reason)
-
-
-def explain_no_rows(profile: Profile, query: str) -> list[str]:
-    """Return why the reports that a query without rows reads have no answer, as far as they say so."""
-    from fastprof.analyses import ANALYSES
-    from fastprof.render.brief import explain_silence
-
-    reasons: list[str] = []
-    for name in dict.fromkeys(re.findall(r"\b(\w+)\s*\.", query)):
-        for run in profile.by_job.runs.values() if name in ANALYSES else ():
-            reasons.append(explain_silence(run.report(name).answer) or "")
-    return [reason for reason in dict.fromkeys(reasons) if reason]
 
 
 def _write_parquet(write: Write, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from fastprof.cli.analysis import parse_table_choice
 from fastprof.cli.assistants.warm_sessions import WarmSessions
-from fastprof.cli.sql import explain_no_rows
 from fastprof.cli.summary import FIRST_REPORTS, summarise_run
 from fastprof.errors import FastprofError, UsageError
 from fastprof.inputs.paths import show_path
@@ -183,7 +182,7 @@ class Tools:
         """
         question, profile = self._ask("sql", session, run, limit)
         rows = sql.collect_table(sql.query_profile(profile, query, is_confined=True), sql.MEMORY)
-        why = [] if rows.num_rows else explain_no_rows(profile, query)
+        why = [] if rows.num_rows else sql.explain_no_rows(profile, query)
         return brief.summarise_table("rows", rows, question, rows.num_rows, first_row=offset, caveats=why)
 
     def program(
