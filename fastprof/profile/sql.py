@@ -310,7 +310,7 @@ class SqlQueries:
 
 
 def explain_no_rows(profile: Any, query: str) -> list[str]:
-    """Return why the reports that a query without rows reads have no answer, as far as they say so. ``profile``: a
+    """Return why the reports that a query without rows reads have no answer, if they say so. ``profile``: a
     ``Profile``."""
     from fastprof.analyses import ANALYSES
     from fastprof.render.brief import explain_silence

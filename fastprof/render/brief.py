@@ -166,13 +166,15 @@ def summarise_report(
     caveats += [notice.text for notice in report.notices if notice.text not in (sentence, silence)]
 
     def build(rows: tuple[int, int], names: Sequence[str], all_figures: bool, reasons: int) -> Document:
-        told = figures if all_figures else {name: value for name, value in figures.items() if name in first}
+        chosen_figures = figures if all_figures else {name: value for name, value in figures.items() if name in first}
         shown = {
             name: cut_table(every[name], rows[name != main], _list_columns(report, name), first_row) for name in names
         }
         ends = {name: first_row + len(table.get("rows", ())) for name, table in shown.items()}
         return document | {
-            "figures": {name: shorten(value) if isinstance(value, str) else value for name, value in told.items()},
+            "figures": {
+                name: shorten(value) if isinstance(value, str) else value for name, value in chosen_figures.items()
+            },
             "unknown": _group_reasons(scalars, reasons),
             "caveats": [shorten(text, _MOST_SENTENCE) for text in caveats[:reasons]],
             "tables": shown,

@@ -226,7 +226,7 @@ class Tools:
         return brief.summarise_table(f"hlo_{kind}", table, question, table.num_rows, first_row=offset)
 
     def _start(self, verb: str, limit: int) -> brief.Question:
-        """Return the question of this tool. UsageError: there is no such row."""
+        """Return the question of this tool. UsageError: no such row."""
         if self._given.get("offset", 0) < 0 or limit < 1:
             raise UsageError("offset is 0 or more, and limit 1 or more")
         return brief.Question(verb, limit=min(limit, brief.LARGEST_LIMIT), tool=self._tool, given=self._given)
@@ -244,7 +244,7 @@ class Tools:
 
 
 def _show_table(answer: AnalysisReport, question: brief.Question, most: int, table: str | None, first: int) -> Document:
-    """Return the document of a report, or of one of its tables. UsageError: there is no such table."""
+    """Return the document of a report, or of one of its tables. UsageError: no such table."""
     if table is None:
         return brief.summarise_report(answer, question, most, first_row=first)
     choice = parse_table_choice(table)
