@@ -7,6 +7,7 @@ and which of its rows: ``by_cause?cause=transfer&device=TPU:0``, as findings giv
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -29,6 +30,13 @@ class TableChoice(NamedTuple):
 
     name: str
     equal: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """Return the text that ``parse_table_choice`` reads."""
+        from urllib.parse import quote
+
+        query = "&".join(f"{quote(column, safe='')}={quote(value, safe=':/ ')}" for column, value in self.equal)
+        return f"{self.name}?{query}" if query else self.name
 
     def rows_of(self, table: pa.Table) -> pa.Table:
         """Return the rows in which the columns have these values. UsageError: the table lacks such a column."""
@@ -227,8 +235,11 @@ def send_brief(
 
     def summarise_one(report: AnalysisReport, most: int) -> brief.Document:
         tables = None if choice is None else {choice.name: choice.rows_of(report.tables[choice.name])}
-        verb = report.analysis.replace("_", "-")
-        return brief.summarise_report(report, question._replace(verb=verb), most, tables=tables)
+        asked = question._replace(verb=report.analysis.replace("_", "-"))
+        if asked.verb != question.verb:  # each report has flags of its own
+            words = [*question.paths, *output.list_given(args, common=True)]
+            asked = asked._replace(words=" ".join(map(shlex.quote, words)))
+        return brief.summarise_report(report, asked, most, tables=tables, choice="" if choice is None else str(choice))
 
     def summarise_run(of_run: Mapping[str, AnalysisReport], most: int = brief.MOST_BYTES) -> brief.Document:
         if len(of_run) == 1:

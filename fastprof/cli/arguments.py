@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -211,6 +211,7 @@ def make_reader(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 parse_time = make_reader(amounts.parse_time)
+parse_duration = make_reader(amounts.parse_duration)
 parse_size = make_reader(amounts.parse_size)
 parse_step_range = make_reader(amounts.parse_step_range)
 
@@ -272,6 +273,7 @@ _FILTERS = {"host": "hosts", "plane": "planes", "line": "lines", "name": "names"
 _MOST_FILES = 5  # files with notes of their own
 
 _NEAREST = 5
+_MOST_LETTERS = 60  # of a suggested name
 _ALIKE = 0.6
 _LIKENED, _LIKENABLE = 2_000, 100  # names, and characters of a name: the cost of likeness grows with the square
 _NAMES_COMPARED = 100_000  # for a suggestion; a capture may hold millions of names
@@ -374,8 +376,8 @@ def get_filters(args: argparse.Namespace) -> dict[str, Any]:
     return {parameter: value for parameter, value in values.items() if value is not None}
 
 
-def explain_empty(profile: Profile, args: argparse.Namespace) -> None:
-    """Note why a selection is empty: each filter that matches nothing, with similar names."""
+def explain_empty(profile: Profile, args: argparse.Namespace, otherwise: str = "") -> None:
+    """Note why a selection is empty: each filter that matches nothing, with similar names; else ``otherwise``."""
     explained = False
     for what, patterns, table in (
         ("plane", args.plane, "planes"),
@@ -391,7 +393,9 @@ def explain_empty(profile: Profile, args: argparse.Namespace) -> None:
             expressions = " or ".join(repr(pattern) for pattern in patterns)
             args.talk.note(f"no {what} matches {expressions}; {find_nearest(patterns, names)}")
     if not explained:
-        args.talk.note("no event matches all filters" if get_filters(args) else "the session has no events")
+        args.talk.note(
+            otherwise or ("no event matches all filters" if get_filters(args) else "the session has no events")
+        )
 
 
 def note_log(profile: Profile, args: argparse.Namespace, *, offers_runs: bool = False, all_rows: bool = False) -> None:
@@ -437,16 +441,18 @@ def _join_remarks(remarks: list[dict[str, Any]]) -> str:
 
 def find_nearest(requested: Iterable[str], names: list[str]) -> str:
     """Name the most similar of ``names``, as in ``similar names: a, b (of 12)``."""
+    from fastprof.wording.quantities import shorten_name
+
     if not names:
         return "the session has none"
+    shorten = partial(shorten_name, limit=_MOST_LETTERS)
     short = [name for name in names if len(name) <= _LIKENABLE][:_LIKENED]
     likeness = {name: max(_measure_likeness(text, name) for text in requested) for name in short}
     close = [name for name in sorted(short, key=lambda name: -likeness[name]) if likeness[name] >= _ALIKE]
     if close:
-        close = close[:_NEAREST]
-        return f"similar names: {', '.join(close)} (of {len(names):,})"
+        return f"similar names: {', '.join(map(shorten, close[:_NEAREST]))} (of {len(names):,})"
     more = f" and {len(names) - _NEAREST:,} more" if len(names) > _NEAREST else ""
-    return f"available: {', '.join(names[:_NEAREST])}{more}"
+    return f"available: {', '.join(map(shorten, names[:_NEAREST]))}{more}"
 
 
 def _measure_likeness(requested: str, name: str) -> float:

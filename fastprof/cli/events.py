@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             f"--{which}-duration",
             metavar="TIME",
-            type=arguments.parse_time,
-            help=f"with --list: {what} duration of the events, such as 10us",
+            type=arguments.parse_duration,
+            help=f"with --list: {what} duration of the events, with its unit: 10us",
         )
     arguments.add_filters(parser)
     arguments.add_output(parser, limited="names, or events with --list")
@@ -83,21 +83,23 @@ def run(args: argparse.Namespace) -> None:
     limit = arguments.get_row_limit(args.limit, form)
     with output.open_sink(args, form) as sink:
         if args.list:
-            shown = _write_list(profile, args, sink, form, limit)
+            total = _write_list(profile, args, sink, form, limit)
         else:
             sums = profile.event_summary(args.percentiles)
             if args.sort is not None:
                 from fastprof.profile.event_page import parse_order, sort_rows
 
                 sums = sort_rows(sums, *parse_order(args.sort, sums.column_names))
-            sums = sums.slice(args.offset)
-            shown = sums.num_rows
+            total = sums.num_rows
             if form == "table":
                 sums = sums.select([*(name for name in sums.column_names if name != "name"), "name"])
-            output.send_table(args, sink, sums, "event_summary", form, "names")
+            output.send_table(args, sink, sums, "event_summary", form, "names", first_row=args.offset)
     arguments.note_log(profile, args)
-    if not shown and limit != 0:
-        arguments.explain_empty(session, args)
+    if 0 < total <= args.offset:
+        args.talk.note(f"no rows after the first {args.offset:,}: there are {total:,}")
+    elif not total and limit != 0:
+        of_length = args.min_duration is not None or args.max_duration is not None
+        arguments.explain_empty(session, args, "no event has this duration" if of_length else "")
     output.note_written(args)
 
 
@@ -114,7 +116,7 @@ def _check_columns(requested: Iterable[str]) -> None:
 
 
 def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None) -> int:
-    """Write the events themselves, and return their number."""
+    """Write the events themselves, and return the number of those that were read."""
     progress, talk, stats = args.talk.progress, args.talk, args.stats or []
     progress.hidden.add("decoding")
     all_events = not (args.name or args.time or args.steps)
@@ -143,31 +145,30 @@ def _write_list(profile: Profile, args: argparse.Namespace, sink: output.Sink, f
 def _write_page(
     profile: Profile, columns: Sequence[str], args: argparse.Namespace, sink: output.Sink, form: str, limit: int | None
 ) -> int:
-    """Write the events of a page, and return their number."""
+    """Write the events of a page, and return the number of those that it is a page of."""
     from fastprof.profile.event_page import list_events
     from fastprof.render import brief
 
-    most = brief.MOST_ROWS if form == output.BRIEF else limit
+    is_brief = form == output.BRIEF
     page = list_events(
         profile,
         columns=columns,
         stats=args.stats or (),
         sort=args.sort,
-        offset=args.offset,
-        limit=most,
+        offset=0 if is_brief else args.offset,  # brief rows have keys, which depend on those before them
+        limit=args.offset + brief.LARGEST_LIMIT if is_brief else limit,
         min_duration_ps=args.min_duration,
         max_duration_ps=args.max_duration,
     )
     args.talk.progress.clear()
-    count = len(page.rows)
-    if form == output.BRIEF:
-        document = brief.summarise_table("events", page.rows, output.make_question(args), page.total)
+    if is_brief:
+        question = output.make_question(args)
+        document = brief.summarise_table("events", page.rows, question, page.total, first_row=args.offset)
         sink.send(brief.write_document(document))
-        return count
+        return page.total
     output.send_table(args, sink, page.rows, "events", form, "events")
-    if args.offset + count < page.total:
-        args.talk.note(f"showing {count:,} events of {page.total:,}; --limit all shows the others")
-    return count
+    output.note_left_out(args, len(page.rows), args.offset, page.total, "events")
+    return page.total
 
 
 @arguments.make_reader

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from fastprof import errors
 from fastprof._version import __version__
@@ -84,7 +84,7 @@ class Verb(Protocol):
         """Run the verb, and return the exit code, None for success."""
 
 
-def make_parser(verb: str) -> argparse.ArgumentParser:
+def make_parser(verb: str) -> _Parser:
     """Return the parser of a verb; ``args.verb_module`` is its module. Imports what the flags of the verb need."""
     analysis = _ANALYSES.get(verb)
     module = AnalysisVerb(analysis) if analysis else cast(Verb, importlib.import_module(f"fastprof.cli.{verb}"))
@@ -100,7 +100,12 @@ def make_parser(verb: str) -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser that shows errors in two lines, without the list of flags, and help without the flags of most verbs."""
+    """Parser that shows errors in two lines, without the list of flags, and help without the flags of most verbs.
+    ``given``: the arguments that were given, and their texts."""
+
+    def __init__(self, *words: Any, **how: Any) -> None:
+        super().__init__(*words, **how)
+        self.given: list[tuple[argparse.Action, list[str]]] = []
 
     def format_help(self) -> str:
         own = [action for action in self._actions if not arguments.is_common(action)]
@@ -120,6 +125,11 @@ class _Parser(argparse.ArgumentParser):
             choices = [str(choice) for choice in action.choices]
             message = f"invalid choice: {value!r}{suggest_name(str(value), choices)} (choose from {', '.join(choices)})"
             raise argparse.ArgumentError(action, message)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        self.given.append((action, arg_strings))
+        read = super()._get_values
+        return read(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: {escape_text(message)}\nTry '{self.prog} --help'.\n")
@@ -205,6 +215,7 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     if takes_several and not any(word.startswith("-") and " " not in word for word in unknown):
         args.session += unknown  # argparse takes positional words only up to the next flag
         unknown = []
+    args.given = parser.given
     if unknown:
         flags = {flag[2:]: flag for flag in parser._option_string_actions if flag.startswith("--")}
         wrong = (word[2:].partition("=")[0] for word in unknown if word.startswith("--"))

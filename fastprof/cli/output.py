@@ -139,41 +139,87 @@ def send_table(
     *,
     by_worth: bool = False,
     wraps: str = "",
+    first_row: int = 0,
+    caveats: Sequence[str] = (),
 ) -> None:
-    """Write the first rows of a table, as many as --limit allows, and note what is hidden. ``rows``: what they are
-    called; ``by_worth``: hide the last columns first; ``wraps``: a text column to break instead of cut."""
+    """Write the rows of a table from ``first_row`` on, as many as --limit allows, and note what is hidden. ``rows``:
+    what they are called; ``by_worth``: hide the last columns first; ``wraps``: a text column to break, not to cut.
+    ``caveats``: of a brief answer."""
     if form == BRIEF:
         from fastprof.render import brief
 
-        sink.send(brief.write_document(brief.summarise_table(name, table, make_question(args), table.num_rows)))
+        question, total = make_question(args), table.num_rows
+        document = brief.summarise_table(name, table, question, total, first_row=first_row, caveats=caveats)
+        sink.send(brief.write_document(document))
         return
     limit = arguments.get_row_limit(args.limit, form)
-    shown = table.slice(0, limit)
+    shown = table.slice(first_row, limit)
     hidden: list[str] = []
     sink.send(render_table(form, shown, name=name, look=sink.look, left_out=hidden, by_worth=by_worth, wraps=wraps))
     flush_standard_output()
     note_hidden(args, hidden)
-    if shown.num_rows < table.num_rows:
-        args.talk.note(f"showing {shown.num_rows:,} of {table.num_rows:,} {rows}; --limit all shows the others")
+    note_left_out(args, shown.num_rows, first_row, table.num_rows, rows)
+
+
+def note_left_out(args: argparse.Namespace, shown: int, first: int, total: int, rows: str) -> None:
+    """Note the rows that are not shown, before row ``first`` and behind the limit. ``rows``: what they are called."""
+    if 0 < shown < total or (total and not first and not shown):
+        before = f" after the first {first:,}" if first else ""
+        after = "; --limit all shows the others" if first + shown < total else ""
+        args.talk.note(f"showing {shown:,} of {total:,} {rows}{before}{after}")
 
 
 def make_question(args: argparse.Namespace) -> Question:
     """Return what a brief document says of the question: verb, session, and what was chosen or lost while reading."""
     import shlex
 
-    from fastprof.render.brief import Question
+    from fastprof.render.brief import LARGEST_LIMIT, MOST_ROWS, Question
 
     verb = verb_list.get_full_name(args.verb)
     paths = [str(path) for path in getattr(args, "session", ())]
-    runs = args.run if isinstance(args.run, list) else ()
-    query = [args.query] if getattr(args, "query", None) else []
-    words = " ".join(map(shlex.quote, [*paths, *query, *(word for run in runs for word in ("--run", run))]))
+    words = " ".join(map(shlex.quote, [*paths, *list_given(args)]))
+    wanted = getattr(args, "limit", None)
+    limit = {None: MOST_ROWS, arguments.ALL: LARGEST_LIMIT}.get(wanted) or min(wanted or 0, LARGEST_LIMIT)
+    rest = "--format json --limit 100"
+    if hasattr(args, "offset"):
+        rest = "--offset {first} --brief" + ("" if wanted is None else f" --limit {limit}")
+    elif verb == "hlo" and args.module and not args.graph and not args.instruction:
+        rest = "--format csv --limit 100"  # JSON has the entire program
+    question = Question(verb, words, paths, limit=limit, rest=rest)
     profile: Profile | None = getattr(args, "opened", None)
     if profile is None:
-        return Question(verb, words, paths)
+        return question
     remarks = [remark for remarks in arguments.list_remarks(profile).values() for remark in remarks]
     hosts = sum(len(run.hosts) for run in profile.runs.values())
-    return Question(verb, words, paths, profile.run, hosts, len(profile.sources), [row["example"] for row in remarks])
+    examples = [row["example"] for row in remarks]
+    return question._replace(run=profile.run, hosts=hosts, files=len(profile.sources), remarks=examples)
+
+
+_OF_OUTPUT = (
+    *("brief", "format", "output", "force", "limit", "wide", "quiet", "verbose", "progress"),
+    *("session", "base", "table", "offset"),
+)
+"""Arguments that say how to show an answer, or stand elsewhere in a command that shows more."""
+
+
+def list_given(args: argparse.Namespace, *, common: bool = False, without: Container[str] = ()) -> list[str]:
+    """Return the arguments that were given, beside the session and the form of the output. ``common``: only flags that
+    all reports have; ``without``: names of arguments to leave out."""
+    words: list[str] = []
+    for action, texts in getattr(args, "given", ()):
+        if action.dest in (*_OF_OUTPUT, "against") or action.dest in without:
+            continue
+        if common and not arguments.is_common(action):
+            continue
+        flags = [flag for flag in action.option_strings if flag.startswith("--")]
+        is_off = isinstance(action, argparse.BooleanOptionalAction) and not getattr(args, action.dest)
+        if flags and texts and texts[0].startswith("-"):
+            words.append(f"{flags[0]}={texts[0]}")
+        else:
+            words += [*flags[-1 if is_off else 0 :][:1], *texts]
+    if getattr(args, "against", None) and not common:
+        words += ["--against", str(args.against)]  # without secrets of a URL
+    return words
 
 
 def send_brief_error(message: str, advice: Sequence[str], verb: str) -> None:

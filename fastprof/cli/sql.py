@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> None:
         timeout = args.timeout / _PS if args.timeout else sql.TIMEOUT
         params = dict(args.param) or None
         batches = sql.query_tables(sources, query, params, memory, timeout, threads, is_confined=True)
-    _write_answer(args, form, batches, memory)
+    _write_answer(args, form, batches, memory, profile, query or "")
     if profile is not None:
         arguments.note_log(profile, args)
     output.note_written(args)
@@ -144,8 +144,15 @@ def _read_query(args: argparse.Namespace) -> str:
         raise UnreadableError(f"cannot read the query: {error}", path=None if source == "-" else source) from error
 
 
-def _write_answer(args: argparse.Namespace, form: str, batches: Iterator[pa.RecordBatch], memory: int) -> None:
-    from fastprof.profile.sql import collect_table
+def _write_answer(
+    args: argparse.Namespace,
+    form: str,
+    batches: Iterator[pa.RecordBatch],
+    memory: int,
+    profile: Profile | None,
+    query: str,
+) -> None:
+    from fastprof.profile.sql import collect_table, explain_no_rows
 
     first = next(batches)  # errors come before the output is opened
 
@@ -172,7 +179,10 @@ def _write_answer(args: argparse.Namespace, form: str, batches: Iterator[pa.Reco
             sink.send(f"{text.rstrip()}\n".encode(sink.look.encoding, "backslashreplace") for text in texts)
             output.flush_standard_output()
             return
-        output.send_table(args, sink, table, "sql", form, "rows", by_worth=True)
+        why = [] if table.num_rows or profile is None else explain_no_rows(profile, query)
+        output.send_table(args, sink, table, "sql", form, "rows", by_worth=True, caveats=why)
+    for reason in why:
+        args.talk.note(reason)
 
 
 def _write_parquet(write: Write, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:

@@ -86,7 +86,8 @@ def run(args: argparse.Namespace) -> None:
                 words = [*map(shlex.quote, args.session), *(f"--run {shlex.quote(run)}" for run in named)]
                 sources[name] = _Source(args.session, name, " ".join(words))
             if form == output.BRIEF:
-                sink.send(_write_brief(sources, reports, output.make_question(args)))
+                flags = output.list_given(args, common=True, without=("run",))
+                sink.send(_write_brief(sources, reports, output.make_question(args), flags))
             else:
                 write = _write_json if form == "json" else _write_text
                 documents = {name: write(source, reports[name], sink.look, most) for name, source in sources.items()}
@@ -152,13 +153,20 @@ def _write_json(
 
 
 def _write_brief(
-    sources: Mapping[str, _Source], reports: Mapping[str, Mapping[str, AnalysisReport]], question: Question
+    sources: Mapping[str, _Source],
+    reports: Mapping[str, Mapping[str, AnalysisReport]],
+    question: Question,
+    flags: Sequence[str],
 ) -> Iterator[bytes]:
-    """Return the first figures and the findings of each run as one brief document."""
+    """Return the first figures and the findings of each run as one brief document. ``flags``: of the next commands."""
     from fastprof.render import brief
 
     runs = {
-        name: partial(summarise_run, reports[name], question._replace(words=source.words, paths=source.paths))
+        name: partial(
+            summarise_run,
+            reports[name],
+            question._replace(words=" ".join([source.words, *map(shlex.quote, flags)]), paths=source.paths),
+        )
         for name, source in sources.items()
     }
     return brief.write_document(brief.summarise_several(runs, "runs") if len(runs) > 1 else next(iter(runs.values()))())
@@ -171,8 +179,15 @@ def summarise_run(reports: Mapping[str, AnalysisReport], question: Question, roo
     overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
     figures = {name: overview.scalars[name] for name in (*_CAPTURED, *_FIGURES)}
     source = _Source(question.paths, question.run or "", question.words)
-    commands = [command.join(source.words) for command in list_next(_list_findings(diagnosis, _SHOWN), source, reports)]
-    return brief.summarise_report(diagnosis, question, room, chosen=figures, more=commands)
+    every = list_next(_list_findings(diagnosis, _SHOWN), source, reports)
+    commands = [command for command in every if command.verb != "serve"]  # whose answer is for people
+    more = [command.join(source.words) for command in commands]
+    if question.tool:
+        more = []
+        for verb, flags, _ in commands:
+            table = {"table": flags[1]} if flags else {}
+            more.append(question.call("report", name=verb.replace("-", "_"), **table))
+    return brief.summarise_report(diagnosis, question, room, chosen=figures, more=more)
 
 
 def _list_findings(diagnosis: AnalysisReport, most: int | None) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ of Python. It gets the tables that the query names, and is stopped when it takes
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -310,3 +311,16 @@ class SqlQueries:
         """Yield the answer to an SQL query as record batches, in bounded memory; arguments and errors as of ``sql``."""
         profile: Any = self
         return query_profile(profile, query, params, memory=memory, timeout=timeout)
+
+
+def explain_no_rows(profile: Any, query: str) -> list[str]:
+    """Return why the reports that a query without rows reads have no answer, if they say so. ``profile``: a
+    ``Profile``."""
+    from fastprof.analyses import ANALYSES
+    from fastprof.render.brief import explain_silence
+
+    reasons: list[str] = []
+    for name in dict.fromkeys(re.findall(r"\b(\w+)\s*\.", query)):
+        for run in profile.by_job.runs.values() if name in ANALYSES else ():
+            reasons.append(explain_silence(run.report(name).answer) or "")
+    return [reason for reason in dict.fromkeys(reasons) if reason]

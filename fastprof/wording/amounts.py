@@ -50,6 +50,14 @@ def parse_time(text: str) -> int:
     return time.numerator
 
 
+def parse_duration(text: str) -> int:
+    """Parse a time with its unit. ValueError: it has none, or is not a time."""
+    time = parse_time(text)
+    if text.strip()[-1] != "s":
+        raise ValueError(f"{text!r} has no unit; write ps, ns, us, ms or s, as in {text.strip()}us")
+    return time
+
+
 def parse_size(text: str) -> int:
     """Parse a size in bytes, at least 1; fractions of a byte are rounded up. ValueError: not a size."""
     from fractions import Fraction

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
@@ -70,7 +71,64 @@ def test_a_diagnosis_is_that_of_the_command(ask: Ask, capsys: pytest.CaptureFixt
     command.main(["summary", str(DEMO / "xla"), "--brief", "-q"])
     printed = json.loads(capsys.readouterr().out)
     document = ask("diagnose", session=str(DEMO / "xla"))
-    assert document == printed
+    assert document.pop("more")[0] == (f'report(session="{DEMO / "xla"}", name="roofline", table="ops?bound_by=HBM")')
+    assert printed.pop("more")[0].startswith("fastprof roofline ") and document == printed
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "more"),
+    [
+        ("sessions", {"limit": 2}, "sessions(limit=2, offset=2)"),
+        ("report", {"session": "xla", "name": "roofline", "table": "ops?bound_by=HBM", "limit": 3},
+            'report(session="xla", name="roofline", table="ops?bound_by=HBM", limit=3, offset=3)'),
+        ("events", {"session": "xla", "by_name": False, "limit": 2, "offset": 4},
+            'events(session="xla", by_name=false, offset=6, limit=2)'),
+        ("table", {"session": "xla", "query": "select name from events"},
+            'table(session="xla", query="select name from events", offset=10)'),
+        ("program", {"session": "xla", "module": "jit_train_step", "graph": "blockers", "limit": 1},
+            'program(session="xla", module="jit_train_step", graph="blockers", limit=1, offset=1)'),
+        ("check", {"session": "xla", "fail_if": ["step_time_p50 > 1s", "step_time_p50 > 1ms"], "limit": 1},
+            'check(session="xla", fail_if=["step_time_p50 > 1s", "step_time_p50 > 1ms"], limit=1, '
+            'table="conditions", offset=1)'),
+    ],
+)  # fmt: skip
+def test_more_is_a_call_that_shows_the_next_rows(ask: Ask, tool: str, given: dict[str, Any], more: str) -> None:
+    document = ask(tool, **given)
+    assert document["more"][0] == more
+    call = ast.parse(more, mode="eval").body
+    assert isinstance(call, ast.Call)
+    following = {str(word.arg): json.loads(ast.get_source_segment(more, word.value) or "") for word in call.keywords}
+    (first,), (second,) = document["tables"].values(), ask(tool, **following)["tables"].values()
+    assert first["total"] == second["total"] and first["rows"] != second["rows"]
+
+
+def test_rows_are_limited_to_fifty(ask: Ask) -> None:
+    for limit, count in ((30, 30), (1000, 50)):
+        document = ask("table", session="xla", query="select name from range(80) t(name)", limit=limit)
+        assert len(document["tables"]["rows"]["rows"]) == count
+    assert ask("table", session="xla", query="select 1", offset=-1)["status"] == "error"
+    assert ask("events", session="xla", limit=0)["status"] == "error"
+
+
+def test_columns_of_reports_and_of_sql_are_listed_whole(ask: Ask) -> None:
+    whole = fastprof.load(DEMO / "xla").report("memory_viewer").tables
+    listed = ask("report", session="xla", name="memory_viewer", columns=True)
+    assert {name: table["columns"] for name, table in listed["tables"].items()} == {
+        name: table.column_names for name, table in whole.items()
+    }
+    typed = ask("report", session="xla", name="steps", table="steps", columns=True)
+    assert "step int64" in typed["tables"]["steps"]["columns"] and list(typed["tables"]) == ["steps"]
+    described = ask("table", session="xla", query="describe hlo_instructions")["tables"]["rows"]
+    assert len(described["columns"]) == described["total"] > 30
+
+
+def test_a_table_without_rows_says_why(ask: Ask) -> None:
+    document = ask("table", session="xla", query="select * from kernel_stats.kernels")
+    assert document["answer"] == "0 rows" and document["caveats"] == ["No kernels: the capture has no GPU planes."]
+    document = ask("report", session="xla", name="kernel_stats", table="kernels")
+    assert (document["status"], document["reason"]) == ("cannot_answer", "No kernels: the capture has no GPU planes.")
+    document = ask("report", session="xla", name="roofline", table="ops?bound_by=NVLink")
+    assert document["caveats"][0] == "The table ops has no such row."
 
 
 def test_a_report_shows_the_rows_of_a_table_page_by_page(ask: Ask) -> None:
@@ -140,6 +198,8 @@ def test_a_query_is_answered(ask: Ask) -> None:
         ("diagnose", {"session": "xla\0/etc/passwd"}, "null character"),
         ("diagnose", {"session": ""}, "is empty"),
         ("diagnose", {"session": "missing"}, "no such file or directory"),
+        ("diagnose", {"session": "demo/xla"}, "folders of this server did you mean 'xla'?"),
+        ("report", {"session": "xl", "name": "steps"}, "did you mean 'xla'?"),
         ("diagnose", {"session": "xla", "run": "missing"}, "no run missing"),
         ("check", {"session": "xla", "fail_if": ["a > +5%"], "against": "/etc"}, "is outside of the folders"),
         ("check", {"session": "xla", "fail_if": ["nonsense"]}, "nonsense"),
@@ -161,7 +221,7 @@ def test_a_query_is_answered(ask: Ask) -> None:
 def test_a_wrong_question_is_an_error_with_the_reason(ask: Ask, tool: str, given: dict[str, Any], reason: str) -> None:
     document = ask(tool, **given)
     assert document["status"] == "error"
-    assert reason in f"{document['reason']} {document['remedy'] or ''}"
+    assert reason in f"{document['reason']} {document.get('remedy', '')}"
 
 
 def test_a_link_does_not_lead_out(tmp_path: Path) -> None:

@@ -72,8 +72,28 @@ def test_events_are_listed_by_length_page_by_page(ask: Callable[..., Ran]) -> No
     between = listed("--min-duration", "500us", "--max-duration", "2500us")
     assert between == [row for row in listed() if 500_000_000 <= row[1] <= 2_500_000_000] and between
     ran = ask("--list", "--sort", "duration_ps", "--limit", "1")
-    assert ran.err == f"fastprof: showing 1 events of {len(every)}; --limit all shows the others\n"
+    assert ran.err == f"fastprof: showing 1 of {len(every)} events; --limit all shows the others\n"
     assert ask("--min-duration", "1us").code == 2
+    ran = ask("--list", "--min-duration", "300")
+    assert ran.code == 2 and "'300' has no unit; write ps, ns, us, ms or s, as in 300us" in ran.err
+
+
+def test_an_empty_page_says_why_and_a_later_one_keeps_the_total(ask: Callable[..., Ran]) -> None:
+    assert ask("--list", "--offset", "1000").err == "fastprof: no rows after the first 1,000: there are 6\n"
+    assert ask("--offset", "100").err == "fastprof: no rows after the first 100: there are 4\n"
+    assert ask("--list", "--min-duration", "2s", "--max-duration", "1s").err == "fastprof: no event has this duration\n"
+    assert ask("--offset", "3").err == "fastprof: showing 1 of 4 names after the first 3\n"
+    for words, table in ((("--offset", "3"), "event_summary"), (("--list", "--offset", "5"), "events")):
+        shown = json.loads(ask(*words, "--brief").out)["tables"][table]
+        assert shown["total"] == (4 if table == "event_summary" else 6) and len(shown["rows"]) == 1
+
+
+def test_suggested_names_are_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = [event(f"%fusion.{number} = " + "f32[8,128] " * 40, number * 100, 50) for number in range(9)]
+    (tmp_path / "a.xplane.pb").write_bytes(xspace(plane("/host:CPU", [line("main", long, id=1)])))
+    assert main(["events", str(tmp_path), "--name", "zzzz"]) == 0
+    note = capsys.readouterr().err
+    assert "no event matches 'zzzz'; available: %fusion.0 = " in note and len(note) < 500
 
 
 def test_a_page_of_many_events_equals_all_events_sorted(tmp_path: Path) -> None:

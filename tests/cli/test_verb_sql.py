@@ -123,10 +123,23 @@ def test_values_of_all_types_are_written(command: Command, tmp_path: Path) -> No
     assert command(POD, 'select 1 as "a ""b", interval 1 day as x', "--format", "csv").out == '"a ""b",x\n1,1 day\n'
 
 
+def test_brief_lists_of_tables_and_columns_are_whole(command: Command) -> None:
+    (listed,) = json.loads(command(POD, "show tables", "--brief").out)["tables"].values()
+    names = [name for line in listed["names"] for name in line.rpartition(": ")[2].split(", ")]
+    assert len(names) == listed["total"] > 150 and any(line.startswith("steps: steps, ") for line in listed["names"])
+    (described,) = json.loads(command(POD, "describe hlo_instructions", "--brief").out)["tables"].values()
+    assert len(described["columns"]) == described["total"] and "name VARCHAR" in described["columns"]
+
+
+def test_a_brief_answer_of_few_cells_has_them_in_words(command: Command) -> None:
+    document = json.loads(command(POD, "select 1210 as n, 'x' as text", "--brief").out)
+    assert (document["answer"], "more" in document) == ("n = 1,210; text = x", False)
+
+
 def test_a_brief_answer_is_a_short_document(command: Command) -> None:
     ran = command(POD, "select range as i, repeat('x', 50) as t from range(500)", "--brief")
     document = json.loads(ran.out)
-    assert (ran.code, document["status"], document["answer"]) == (0, "ok", "500 rows of sql")
+    assert (ran.code, document["status"], document["answer"]) == (0, "ok", "500 rows")
     assert document["tables"]["sql"]["total"] == 500 and len(ran.out) <= 4096
     assert document["more"][0].startswith(f"fastprof sql {POD} 'select range")
     failed = json.loads(command(POD, "select nme from events", "--brief").out)

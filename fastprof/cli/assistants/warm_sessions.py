@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.inputs.open_files import Watched, find_file
 from fastprof.inputs.paths import show_path
+from fastprof.wording.spelling import suggest_name
 
 if TYPE_CHECKING:
     from fastprof.inputs.resolve import Run
@@ -59,16 +60,30 @@ class WarmSessions:
             return known[1]
 
     def confine(self, path: str) -> str:
-        """Return the real path of a session. UsageError: it is outside of the folders."""
+        """Return the real path of a session. UsageError: it is outside of the folders. NotFoundError: no such session;
+        the error names one that there is."""
         if not path or "\0" in path:
             raise UsageError("the path of the session is empty or has a null character")
         within = [Path(folder) if Path(folder).is_dir() else Path(folder).parent for folder in self.folders]
-        candidates = [os.path.realpath(place / path) for place in within]  # an absolute path stays itself
-        allowed = [path for path in candidates if any(Path(path).is_relative_to(folder) for folder in self.folders)]
+        allowed = self._list_allowed(within, path)
         if not allowed:
             places = ", ".join(show_path(folder) for folder in self.folders)
             raise UsageError(f"{show_path(path)} is outside of the folders of this server: {places}")
-        return next((path for path in allowed if Path(path).exists()), allowed[0])
+        present = [allowed_path for allowed_path in allowed if Path(allowed_path).exists()]
+        if not present and not set(path) & set("*?["):
+            tails = ["/".join(Path(path).parts[count:]) for count in range(1, len(Path(path).parts))]
+            names = [entry.name for place in within for entry in place.iterdir()]
+            nearest = [tail for tail in tails if any(map(os.path.exists, self._list_allowed(within, tail)))]
+            close = suggest_name(path, [name for name in names if self._list_allowed(within, name)])
+            advice = f"; did you mean {nearest[0]!r}?" if nearest else close
+            where = "no such file or directory in the folders of this server"
+            raise NotFoundError(f"{where}{advice}", path=show_path(path))
+        return next(iter(present), allowed[0])
+
+    def _list_allowed(self, within: Sequence[Path], path: str) -> list[str]:
+        """Return the real paths of ``path``, from each place of ``within``, that are in the folders."""
+        candidates = [os.path.realpath(place / path) for place in within]  # an absolute path stays itself
+        return [real for real in candidates if any(Path(real).is_relative_to(folder) for folder in self.folders)]
 
     def list_runs(self) -> list[tuple[str, Run | None]]:
         """Return all runs of each folder, newest first; a folder without runs is a session itself."""
