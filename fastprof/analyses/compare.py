@@ -453,7 +453,7 @@ def list_differences(base: RunFacts, new: RunFacts, pairs: Sequence[Pair]) -> It
         first, second = base.environment.get(name), new.environment.get(name)
         if first != second:
             yield _make_difference(name, first, second, "")
-    if (batch := find_batch_change(pairs)) is not None:
+    if (batch := find_batch_change(pairs, base.programs, new.programs)) is not None:
         times = [
             mean / size for mean, size in zip((_get_mean(base.steps), _get_mean(new.steps)), batch, strict=True) if mean
         ]
