@@ -56,7 +56,7 @@ def write_sarif(report: AnalysisReport) -> str:
 
 def write_conditions(report: AnalysisReport) -> str:
     """Return headline and conditions of a check as Markdown, for a comment on a pull request."""
-    lines = [f"**{_escape(str(report.scalars['headline'].value))}**", ""]
+    lines = [*_write_head(report), ""]
     lines += ["| condition | | base | new | change | why |", "|---|---|---:|---:|---:|---|"]
     for row in report.tables["conditions"].to_pylist():
         change = "" if row["change_share"] is None else f"{row['change_share']:+.1%}"
@@ -71,12 +71,13 @@ def write_conditions(report: AnalysisReport) -> str:
             _escape(row["reason"] or ""),
         )
         lines.append(f"| {' | '.join(cells)} |")
+    lines += _write_notices(report)
     return "\n".join(lines) + "\n"
 
 
 def write_changes(report: AnalysisReport) -> str:
     """Return headline, differences and largest changes of a comparison as Markdown."""
-    lines = [f"**{_escape(str(report.scalars['headline'].value))}**", ""]
+    lines = [*_write_head(report), ""]
     differences = report.tables["environment"].to_pylist()
     if differences:
         lines += ["| differs | base | new |", "|---|---|---|"]
@@ -87,6 +88,7 @@ def write_changes(report: AnalysisReport) -> str:
         times = [format_measure(row[name], "ps") for name in ("base_ps", "new_ps", "change_ps")]
         share = "" if row["share"] is None else format_measure(row["share"], "share")
         lines.append(f"| {' | '.join((_escape(row['title']), *times, share))} |")
+    lines += _write_notices(report)
     return "\n".join(lines) + "\n"
 
 
@@ -98,6 +100,19 @@ def write_page(report: AnalysisReport) -> str:
 
 
 _MOST_CHANGES: Final = 20
+
+
+def _write_head(report: AnalysisReport) -> list[str]:
+    """Return the headline and the names of the runs."""
+    names = {name: report.scalars[f"{name}_run"].value for name in ("base", "new")}
+    known = " → ".join(f"{name}: {_escape(str(value))}" for name, value in names.items() if value is not None)
+    return [f"**{_escape(str(report.scalars['headline'].value))}**", "", known]
+
+
+def _write_notices(report: AnalysisReport) -> list[str]:
+    """Return the notices as a list after a table."""
+    texts = [f"- {_escape(notice.text)}" for notice in report.notices]
+    return ["", *texts] if texts else []
 
 
 def _escape(text: str) -> str:
