@@ -40,6 +40,8 @@ from fastprof.wording.spelling import suggest_name
 NAME = "check"
 TITLE = "Check"
 PASSED, FAILED, UNKNOWN = "passed", "failed", "cannot judge"
+STATES: Final = {PASSED: "passed: the condition does not hold", FAILED: "failed: the condition holds", UNKNOWN: UNKNOWN}
+"""States in words: a condition describes a run that fails."""
 DEFINITIONS: Final = 1
 """Version of the definitions of figures; grows when a figure means something else than before."""
 REDEFINED: Final[dict[str, int]] = {}
@@ -171,9 +173,9 @@ SCALARS = {
 OPENING = Opening(("{headline}",), ("failed_count", "unknown_count", "condition_count"))
 SECTIONS = (
     Section("Runs", scalars=("base_run", "new_run")),
-    Section("Conditions", "conditions", ("condition", "state", "reason", "rule"), rows=100,
+    Section("Conditions that fail a run", "conditions", ("condition", "state", "reason", "rule"), rows=100,
             shown=has_rows("conditions"),
-            in_words=True),
+            in_words=True, words={"state": STATES.__getitem__}),
 )  # fmt: skip
 
 
@@ -211,7 +213,7 @@ def check_run(new: RunFacts, reference: Reference | None, conditions: Iterable[C
 def _name_sides(new: RunFacts, earlier: Sequence[RunFacts]) -> dict[str, Known]:
     """Return the names of the checked run and of its reference."""
     if not earlier:
-        return {"base_run": (None, "there is no --against, or no run in it"), "new_run": name_runs(new)[0]}
+        return {"base_run": (None, "no run to compare with: give --against"), "new_run": name_runs(new)[0]}
     names = name_runs(earlier[0], new)
     if len(earlier) > 1:
         return {

@@ -38,7 +38,7 @@ from fastprof.analyses.findings.facts import CERTAIN, LIKELY
 from fastprof.derive.causes.cause_names import get_cause_label
 from fastprof.derive.comparison.change_points import History, take_history
 from fastprof.derive.comparison.part_matching import BY_SCOPE, Pair, match_parts
-from fastprof.derive.comparison.program_parts import MOST_PROGRAMS, RunProgram
+from fastprof.derive.comparison.program_parts import RunProgram
 from fastprof.derive.comparison.step_parts import OP, STRAGGLER, RunSteps, StepPart
 from fastprof.derive.comparison.step_statistics import (
     FASTER,
@@ -98,7 +98,8 @@ _TABLES = (
         Picoseconds("base_ps", "time per step, or of the whole run, in the base run, of the mean device"),
         Picoseconds("new_ps", "time per step, or of the whole run, in the new run, of the mean device"),
         Picoseconds("change_ps", "new_ps - base_ps"),
-        Share("share", "change_ps / step_change_ps, or run_change_ps; null: that is 0"),
+        Share("share", "share of the total change, step_change_ps or run_change_ps; negative: against its direction; "
+              "null: the total is 0"),
         Number("base_count", "executions per step and device in the base run; null: no op"),
         Number("new_count", "executions per step and device in the new run; null: no op"),
         String("where", "name scope or framework op, or the slowest device; null: not recorded"),
@@ -161,7 +162,7 @@ SCALARS = {
     "new_step_ps": ScalarSpec("ps", f"new run: {_MEAN}", "mean step, new"),
     "step_change_ps": ScalarSpec("ps", "new_step_ps - base_step_ps", "change of the mean step"),
     "step_change_share": ScalarSpec("share", "new mean step / base mean step - 1; with earlier runs: / their mean - 1",
-                                    "relative change, with --against from earlier runs"),
+                                    "relative change"),
     "step_change_low_share": ScalarSpec("share", "lower end of the 95 % interval of step_change_share",
                                         "95 % interval, from"),
     "step_change_high_share": ScalarSpec("share", "upper end of the 95 % interval of step_change_share",
@@ -193,7 +194,8 @@ _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 SECTIONS = (
     Section("Runs", scalars=("base_run", "new_run")),
     Section("Runs differ", "environment", ("what", "base", "new", "forbids"), shown=has_rows("environment")),
-    Section("Changes of the mean step", "changes", ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
+    Section("Changes, with their share of the total change (negative: against its direction)", "changes",
+            ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
             "share", shown=has_rows("changes"), by_worth=True, wraps="title"),
     Section("Steps", scalars=_OF_STEPS,
             shown=is_known("verdict")),
@@ -257,7 +259,7 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[tuple[str, flo
 
 
 def name_runs(*runs: RunFacts) -> list[str]:
-    """Return the names of runs, or their paths if the names do not tell them apart, with the number of hosts if there
+    """Return the names of runs, or their paths if names are equal or unknown, with the number of hosts if there
     are several."""
     names = [run.name for run in runs]
     if "" in names or len(set(names)) < len(names):
@@ -560,11 +562,9 @@ def _list_notices(
     yield from list_choices(base=base, new=new)
     for name, run in (("base", base), ("new", new)):
         if run.programs_left_out:
+            most = f"The compiled programs of the {name} run with most device time were compared"
             left = count_noun(run.programs_left_out, "program was", "programs were")
-            yield Notice(
-                "info", f"Of the {name} run, the {MOST_PROGRAMS} compiled programs with most device time were "
-                f"compared; {left} left out.",
-            )  # fmt: skip
+            yield Notice("info", f"{most}; {left} left out.")
         if run.steps.warm_up:
             first = count_noun(run.steps.warm_up, "step is", "steps are")
             yield Notice("info", f"The first {first} warm-up in the {name} run and not counted.")

@@ -174,8 +174,16 @@ def test_forms_for_pipelines_hold_each_condition(runs: Path, capsys: pytest.Capt
     (run,) = json.loads(texts["sarif"])["runs"]
     assert [result["level"] for result in run["results"]] == ["error", "warning"]
     assert {result["ruleId"] for result in run["results"]} <= {rule["id"] for rule in run["tool"]["driver"]["rules"]}
-    assert texts["markdown"].count("\n| `") == 3 and "❌ failed" in texts["markdown"]
+    assert texts["markdown"].count("\n| `") == 3 and "| ❌ failed: the condition holds |" in texts["markdown"]
+    assert "| ✅ passed: the condition does not hold |" in texts["markdown"]
     assert json.loads(texts["json"])["scalars"]["failed_count"]["value"] == 1
+
+
+def test_words_say_that_a_condition_does_not_hold(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(runs / "base"), "--fail-if", "device_idle > 90%"]) == 0
+    text = capsys.readouterr().out
+    assert "state: passed: the condition does not hold" in text
+    assert "\nConditions that fail a run\n" in text
 
 
 def test_a_comparison_is_also_markdown_and_a_page(
@@ -419,7 +427,7 @@ def test_a_check_names_its_runs(runs: Path, tmp_path: Path) -> None:
     path = tmp_path / "main.baseline.json"
     names = []
     alone = fastprof.check(runs / "slower", conditions, save_baseline=path).scalars
-    assert alone["base_run"].reason == "there is no against, or no run in it"
+    assert alone["base_run"].reason == "no run to compare with: give against"
     for against in (runs / "base", path, runs / "history"):
         scalars = fastprof.check(runs / "slower", conditions, against=against).scalars
         assert scalars["new_run"].value == "slower" or against == path
