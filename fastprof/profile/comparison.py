@@ -125,6 +125,10 @@ def make_run_facts(profile: Profile, reports: Mapping[str, Report]) -> RunFacts:
     reasons = {name: figure.reason for name, figure in figures.items() if figure.reason is not None}
     steps = list_run_steps(reports["steps"].tables["steps"])
     environment = _describe_environment(profile, reports["steps"], steps)
+    remarks = (row for run in profile.runs.values() for row in run.remarks().to_pylist())
+    choice = next((row["example"] for row in remarks if row["code"] in ("newest_run", "runs_below")), "")
+    if choice:
+        choice = f"{choice.partition(_ADVICE)[0]}; give the path of a run to choose another"
     return RunFacts(
         profile.run or "",
         steps,
@@ -133,19 +137,12 @@ def make_run_facts(profile: Profile, reports: Mapping[str, Report]) -> RunFacts:
         reasons,
         environment,
         sources=profile.sources,
-        choice=_find_choice(profile),
+        choice=choice,
     )
 
 
 _ADVICE: Final = "; choose with "
 """Beginning of the advice in a remark, which does not name the run to choose for."""
-
-
-def _find_choice(profile: Profile) -> str:
-    """Return how the run was chosen among those of its log directory, or ""."""
-    remarks = (row for run in profile.runs.values() for row in run.remarks().to_pylist())
-    choice = next((row["example"] for row in remarks if row["code"] in ("newest_run", "runs_below")), None)
-    return f"{choice.partition(_ADVICE)[0]}; give the path of a run to choose another" if choice else ""
 
 
 def _describe_environment(profile: Profile, report: Report, steps: RunSteps) -> dict[str, str]:

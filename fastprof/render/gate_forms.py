@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from fastprof._version import __version__
 from fastprof.analyses.check import FAILED, PASSED, STATES
+from fastprof.analyses.compare import RunFacts
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.render.report_html import render_html
 from fastprof.wording.quantities import format_measure
@@ -41,10 +42,8 @@ def write_junit(report: AnalysisReport) -> str:
 
 def write_sarif(report: AnalysisReport) -> str:
     """Return the conditions that failed or cannot be judged as results of a SARIF log, at the capture of the run."""
-    location = {
-        "artifactLocation": {"uri": _make_uri(next(iter(report.detail.sources), ""))},
-        "region": {"startLine": 1},
-    }
+    sources = report.detail.sources if isinstance(report.detail, RunFacts) else ()
+    location = {"artifactLocation": {"uri": _make_uri(next(iter(sources), ""))}, "region": {"startLine": 1}}
     rows = report.tables["conditions"].to_pylist()
     rules = [{"id": row["figure"], "shortDescription": {"text": row["figure"]}} for row in rows]
     results = [
