@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from fastprof.analyses import ANALYSES, runner
-from fastprof.analyses.compare import RunFacts, get_number, list_history_notices
+from fastprof.analyses.compare import RunFacts, get_number, list_choices, list_history_notices, name_runs
 from fastprof.analyses.contract import (
     AnalysisReport,
     Known,
@@ -40,6 +40,8 @@ from fastprof.wording.spelling import suggest_name
 NAME = "check"
 TITLE = "Check"
 PASSED, FAILED, UNKNOWN = "passed", "failed", "cannot judge"
+STATES: Final = {PASSED: "passed: the condition does not hold", FAILED: "failed: the condition holds", UNKNOWN: UNKNOWN}
+"""States in words: a condition describes a run that fails."""
 DEFINITIONS: Final = 1
 """Version of the definitions of figures; grows when a figure means something else than before."""
 REDEFINED: Final[dict[str, int]] = {}
@@ -159,6 +161,8 @@ TABLES = {
 }  # fmt: skip
 SCALARS = {
     "headline": ScalarSpec(None, "the answer in a sentence"),
+    "base_run": ScalarSpec(None, "name or path of the run of --against, or the number of earlier runs", "base"),
+    "new_run": ScalarSpec(None, "name or path of the checked run; with the number of hosts if it has several", "new"),
     "verdict": ScalarSpec(
         None, "passed; failed: a condition failed; cannot judge: none failed, but one cannot be judged"
     ),
@@ -168,9 +172,10 @@ SCALARS = {
 }
 OPENING = Opening(("{headline}",), ("failed_count", "unknown_count", "condition_count"))
 SECTIONS = (
-    Section("Conditions", "conditions", ("condition", "state", "reason", "rule"), rows=100,
+    Section("Runs", scalars=("base_run", "new_run")),
+    Section("Conditions that fail a run", "conditions", ("condition", "state", "reason", "rule"), rows=100,
             shown=has_rows("conditions"),
-            in_words=True),
+            in_words=True, words={"state": STATES.__getitem__}),
 )  # fmt: skip
 
 
@@ -194,13 +199,28 @@ def check_run(new: RunFacts, reference: Reference | None, conditions: Iterable[C
     verdict = next((state for state in (FAILED, UNKNOWN) if count[state]), PASSED)
     values: dict[str, Known] = {
         "headline": _make_headline(verdict, count, len(rows)),
+        **_name_sides(new, [] if reference is None else reference.runs),
         "verdict": verdict,
         "condition_count": len(rows),
         "failed_count": count[FAILED],
         "unknown_count": count[UNKNOWN],
     }
     tables = {"conditions": pa.Table.from_pylist(rows, schema=TABLES["conditions"].arrow())}
-    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), tuple(list_history_notices(histories)))
+    notices = (*list_choices(new=new), *list_history_notices(histories))
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, detail=new)
+
+
+def _name_sides(new: RunFacts, earlier: Sequence[RunFacts]) -> dict[str, Known]:
+    """Return the names of the checked run and of its reference."""
+    if not earlier:
+        return {"base_run": (None, "no run to compare with: give --against"), "new_run": name_runs(new)[0]}
+    names = name_runs(earlier[0], new)
+    if len(earlier) > 1:
+        return {
+            "base_run": f"{len(earlier):,} earlier runs, {earlier[-1].name} to {earlier[0].name}",
+            "new_run": name_runs(new)[0],
+        }
+    return dict(zip(("base_run", "new_run"), names, strict=True))
 
 
 def _make_headline(verdict: str, count: Mapping[str, int], total: int) -> str:

@@ -42,6 +42,7 @@ from fastprof.derive.comparison.program_parts import RunProgram
 from fastprof.derive.comparison.step_parts import OP, STRAGGLER, RunSteps, StepPart
 from fastprof.derive.comparison.step_statistics import (
     FASTER,
+    MIN_HISTORY,
     PAIR_FLOOR,
     SLOWER,
     UNCHANGED,
@@ -69,7 +70,8 @@ class RunFacts:
     """Facts of a run that a comparison needs. ``parts``: of the mean step; ``figures``: value and unit by
     ``report.figure``, ``reasons``: why values are unknown; ``environment``: what was recorded, by display name;
     ``programs``: those that ran in its steps; ``records``: by table; ``whole``: parts of the entire run, by what is
-    measured."""
+    measured; ``sources``: paths of its captures; ``choice``: how the run was chosen in its log directory, "" if it was
+    named; ``programs_left_out``: programs beyond those that are compared."""
 
     name: str
     steps: RunSteps
@@ -80,6 +82,9 @@ class RunFacts:
     programs: tuple[RunProgram, ...] = ()
     records: Mapping[str, Amounts] = field(default_factory=dict)
     whole: Mapping[str, Sequence[StepPart]] = field(default_factory=dict)
+    sources: Sequence[str] = ()
+    choice: str = ""
+    programs_left_out: int = 0
 
 
 _TABLES = (
@@ -93,7 +98,8 @@ _TABLES = (
         Picoseconds("base_ps", "time per step, or of the whole run, in the base run, of the mean device"),
         Picoseconds("new_ps", "time per step, or of the whole run, in the new run, of the mean device"),
         Picoseconds("change_ps", "new_ps - base_ps"),
-        Share("share", "change_ps / step_change_ps, or run_change_ps; null: that is 0"),
+        Share("share", "share of the total change, step_change_ps or run_change_ps; negative: against its direction; "
+              "null: the total is 0"),
         Number("base_count", "executions per step and device in the base run; null: no op"),
         Number("new_count", "executions per step and device in the new run; null: no op"),
         String("where", "name scope or framework op, or the slowest device; null: not recorded"),
@@ -149,12 +155,14 @@ _WHOLE = "device busy time of the mean device, else self time of host ops of the
 _RUN_TIMES = ("base_run_ps", "new_run_ps", "run_change_ps")
 SCALARS = {
     "headline": ScalarSpec(None, "the answer in a sentence"),
+    "base_run": ScalarSpec(None, "name or path of the base run; with the number of hosts if it has several", "base"),
+    "new_run": ScalarSpec(None, "name or path of the new run; with the number of hosts if it has several", "new"),
     "verdict": ScalarSpec(None, "slower, faster, unchanged: of the mean step; or not_comparable, with the reason"),
     "base_step_ps": ScalarSpec("ps", f"base run: {_MEAN}", "mean step, base"),
     "new_step_ps": ScalarSpec("ps", f"new run: {_MEAN}", "mean step, new"),
     "step_change_ps": ScalarSpec("ps", "new_step_ps - base_step_ps", "change of the mean step"),
     "step_change_share": ScalarSpec("share", "new mean step / base mean step - 1; with earlier runs: / their mean - 1",
-                                    "relative change, with --against from earlier runs"),
+                                    "relative change"),
     "step_change_low_share": ScalarSpec("share", "lower end of the 95 % interval of step_change_share",
                                         "95 % interval, from"),
     "step_change_high_share": ScalarSpec("share", "upper end of the 95 % interval of step_change_share",
@@ -177,13 +185,17 @@ SCALARS = {
 OPENING = Opening(("{headline}",), ("step_change_share", "base_step_ps", "new_step_ps", "smallest_detectable_share"))
 
 _OF_STEPS: Final = tuple(
-    name for name in SCALARS if name not in ("headline", "unexplained_ps", *_RUN_TIMES, *compared_tables.SCALARS)
+    name
+    for name in SCALARS
+    if name not in ("headline", "base_run", "new_run", "unexplained_ps", *_RUN_TIMES, *compared_tables.SCALARS)
 )
 _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 
 SECTIONS = (
+    Section("Runs", scalars=("base_run", "new_run")),
     Section("Runs differ", "environment", ("what", "base", "new", "forbids"), shown=has_rows("environment")),
-    Section("Changes of the mean step", "changes", ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
+    Section("Changes, with their share of the total change (negative: against its direction)", "changes",
+            ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
             "share", shown=has_rows("changes"), by_worth=True, wraps="title"),
     Section("Steps", scalars=_OF_STEPS,
             shown=is_known("verdict")),
@@ -195,18 +207,16 @@ SECTIONS = (
 )  # fmt: skip
 
 
-def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[tuple[str, float]] = ()) -> AnalysisReport:
+def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[tuple[str, float]] | None = None) -> AnalysisReport:
     """Compare the facts of two runs. ``history``: earlier runs and their mean steps, the newest first. Those since the
-    last change point make the interval if they are enough."""
-    earlier = take_history(history)
+    last change point make the interval if they are enough; else the two runs are judged alone, and a notice says so."""
+    earlier = take_history(history or ())
     programs = compare_compiled(base.programs, new.programs)
     whole = None if has_steps(base, new) else next((name for name in base.whole if name in new.whole), None)
     sides = [run.parts if whole is None else run.whole[whole] for run in (base, new)]
     pairs = match_parts(programs.link_parts(sides[0], 0), programs.link_parts(sides[1], 1))
     differences = list(list_differences(base, new, pairs))
     reasons = [row["reason"] for row in differences if row["reason"]]
-    if earlier.reason:
-        reasons.append(earlier.reason)
     judged = new.steps.judged_ps
     mean = float(judged.mean()) if len(judged) else 0.0
     change = compare_with_history(earlier.values, mean, measure_error(judged)) or compare_steps(
@@ -235,13 +245,35 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[tuple[str, flo
     values |= dict(zip(_RUN_TIMES, run_times or (reason,) * len(_RUN_TIMES), strict=True))
     headline = _make_headline(values, change, verdict, reasons, changes, whole)
     values |= {"verdict": verdict, "headline": headline}
+    values |= dict(zip(("base_run", "new_run"), name_runs(base, new), strict=True))
     return AnalysisReport(
         NAME,
         {name: pa.Table.from_pylist(rows, schema=TABLES[name].arrow()) for name, rows in tables.items()},
         make_scalars(SCALARS, values),
-        (*_list_notices(base, new, change, verdict, pairs), *list_history_notices({"mean step": earlier})),
+        (
+            *_list_notices(base, new, change, verdict, pairs),
+            *(() if history is None else _list_reference_notices(earlier, change)),
+        ),
         detail=(base, new),
     )
+
+
+def name_runs(*runs: RunFacts) -> list[str]:
+    """Return the names of runs, or their paths if names are equal or unknown, with the number of hosts if there
+    are several."""
+    names = [run.name for run in runs]
+    if "" in names or len(set(names)) < len(names):
+        names = [_get_place(run) for run in runs]
+    hosts = [run.environment.get("hosts", "1") for run in runs]
+    return [name if number == "1" else f"{name} ({number} hosts)" for name, number in zip(names, hosts, strict=True)]
+
+
+def _get_place(run: RunFacts) -> str:
+    """Return the path of a run: of its capture, or of the directory that has all of them; else its name."""
+    folders = {path.rpartition("/")[0] for path in run.sources}
+    if len(run.sources) > 1:
+        return folders.pop() if len(folders) == 1 else f"{run.sources[0]} and others"
+    return run.sources[0] if run.sources else run.name or "unnamed run"
 
 
 # ---- verdict
@@ -453,7 +485,7 @@ def list_differences(base: RunFacts, new: RunFacts, pairs: Sequence[Pair]) -> It
         first, second = base.environment.get(name), new.environment.get(name)
         if first != second:
             yield _make_difference(name, first, second, "")
-    if (batch := find_batch_change(pairs)) is not None:
+    if (batch := find_batch_change(pairs, base.programs, new.programs)) is not None:
         times = [
             mean / size for mean, size in zip((_get_mean(base.steps), _get_mean(new.steps)), batch, strict=True) if mean
         ]
@@ -504,6 +536,22 @@ def list_history_notices(histories: Mapping[str, History]) -> Iterator[Notice]:
             yield Notice("info", f"Earlier runs count from {earlier.changed} on: there the {figure} changed{size}.")
 
 
+def list_choices(**runs: RunFacts) -> Iterator[Notice]:
+    """Yield which run of a log directory was chosen."""
+    for name, run in runs.items():
+        if run.choice:
+            yield Notice("info", f"{name.capitalize()} run: {run.choice}.")
+
+
+def _list_reference_notices(earlier: History, change: StepChange | None) -> Iterator[Notice]:
+    """Yield which earlier runs count, or why none does."""
+    if change is not None and change.earlier_runs:
+        yield from list_history_notices({"mean step": earlier})
+    elif change is not None:
+        few = f"there are {count_noun(len(earlier.values), 'earlier run', 'earlier runs')}, {MIN_HISTORY} are needed"
+        yield Notice("info", f"The base run and the new run were judged alone: {earlier.reason or few}.")
+
+
 _APART: Final = 0.02
 """Least difference of the changes of mean and median that is said."""
 
@@ -511,7 +559,12 @@ _APART: Final = 0.02
 def _list_notices(
     base: RunFacts, new: RunFacts, change: StepChange | None, verdict: str, pairs: Sequence[Pair]
 ) -> Iterator[Notice]:
+    yield from list_choices(base=base, new=new)
     for name, run in (("base", base), ("new", new)):
+        if run.programs_left_out:
+            most = f"The compiled programs of the {name} run with most device time were compared"
+            left = count_noun(run.programs_left_out, "program was", "programs were")
+            yield Notice("info", f"{most}; {left} left out.")
         if run.steps.warm_up:
             first = count_noun(run.steps.warm_up, "step is", "steps are")
             yield Notice("info", f"The first {first} warm-up in the {name} run and not counted.")

@@ -115,6 +115,10 @@ def _choose_runs(args: argparse.Namespace) -> tuple[Any, Any]:
         raise NotFoundError(f"no run {missing[0]!r}; runs: {list_few(known)}", path=args.base)
     if len(chosen) != 2 or len(set(chosen)) != 2:
         raise UsageError("two runs are compared: give NEW, or --run twice")
+    if not names and len(known) > 2:
+        args.talk.note(
+            f"comparing {chosen[1]}, the newest of {len(known):,} runs, with the one before; others: --run A --run B"
+        )
     return known[chosen[0]], known[chosen[1]]
 
 

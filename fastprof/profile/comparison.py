@@ -69,7 +69,7 @@ def compare(
         paths.update(profile.sources)
         del profile
     earlier = reading | {"run": None}
-    history = () if against is None else tuple(_measure_history(against, paths, steps_from, earlier))
+    history = None if against is None else tuple(_measure_history(against, paths, steps_from, earlier))
     return Report(compare_runs(facts[0], facts[1], history))
 
 
@@ -93,16 +93,16 @@ def measure_run_facts(profile: Profile, steps_from: str = "auto", *, has_records
     facts = replace(facts, parts=tuple(parts), whole=whole)
     if not has_records:
         return facts
-    programs = _list_programs(profile, ops.tables["device_ops"], reports["memory_viewer"].tables["modules"])
+    programs, left_out = _list_programs(profile, ops.tables["device_ops"], reports["memory_viewer"].tables["modules"])
     records = compared_tables.collect_records(reports, facts.steps, hosts)
-    return replace(facts, programs=tuple(programs), records=records)
+    return replace(facts, programs=tuple(programs), programs_left_out=left_out, records=records)
 
 
-def _list_programs(profile: Profile, ops: pa.Table, modules: pa.Table) -> list[RunProgram]:
-    """Return the programs of the ops of a run, with their peaks of device memory."""
+def _list_programs(profile: Profile, ops: pa.Table, modules: pa.Table) -> tuple[list[RunProgram], int]:
+    """Return the programs of the ops of a run, with their peaks of device memory, and the number left out."""
     listed = [program for _, program in profile.table_set.programs()]
     if not listed:
-        return []
+        return [], 0
     from fastprof.derive.comparison.program_parts import list_run_programs
 
     times: dict[int, float] = defaultdict(float)
@@ -124,9 +124,25 @@ def make_run_facts(profile: Profile, reports: Mapping[str, Report]) -> RunFacts:
     values = {name: (figure.value, figure.unit) for name, figure in figures.items()}
     reasons = {name: figure.reason for name, figure in figures.items() if figure.reason is not None}
     steps = list_run_steps(reports["steps"].tables["steps"])
+    environment = _describe_environment(profile, reports["steps"], steps)
+    remarks = (row for run in profile.runs.values() for row in run.remarks().to_pylist())
+    choice = next((row["example"] for row in remarks if row["code"] in ("newest_run", "runs_below")), "")
+    if choice:
+        choice = f"{choice.partition(_ADVICE)[0]}; give the path of a run to choose another"
     return RunFacts(
-        profile.run or "", steps, (), values, reasons, _describe_environment(profile, reports["steps"], steps)
+        profile.run or "",
+        steps,
+        (),
+        values,
+        reasons,
+        environment,
+        sources=profile.sources,
+        choice=choice,
     )
+
+
+_ADVICE: Final = "; choose with "
+"""Beginning of the advice in a remark, which does not name the run to choose for."""
 
 
 def _describe_environment(profile: Profile, report: Report, steps: RunSteps) -> dict[str, str]:

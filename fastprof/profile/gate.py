@@ -177,7 +177,8 @@ def read_baseline(path: Path) -> Reference:
             StepPart(OP, str(name), get_number(time) or 0.0, None, str(scope), str(shape), get_number(flops))
             for name, scope, shape, time, flops in document.get("ops", ())
         )
-        return Reference([RunFacts(str(document["run"]), known, parts, figures, {}, environment)], version)
+        saved = RunFacts(str(document["run"]), known, parts, figures, {}, environment, sources=[os.fspath(path)])
+        return Reference([saved], version)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         reason = shorten_name(str(error) or type(error).__name__, 100)
         raise CaptureError(f"not a baseline of fastprof: {reason}", path=os.fspath(path)) from error

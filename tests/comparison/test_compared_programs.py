@@ -16,10 +16,12 @@ from hlo_builder import Program, shape
 from paired_runs import Op, Plan
 
 import fastprof
+from fastprof.analyses.compare import compare_runs
 from fastprof.derive.comparison.program_changes import list_instruction_changes, pair_programs
-from fastprof.derive.comparison.program_parts import RunProgram, list_run_programs
+from fastprof.derive.comparison.program_parts import MOST_PROGRAMS, RunProgram, list_run_programs
 from fastprof.hlo.programs import Program as Listed
 from fastprof.hlo.programs import make_program
+from fastprof.profile.comparison import measure_run_facts
 
 SCOPE = "jit(train)/Model/layer_0/mlp"
 ROWS, TURNED = shape("f32", 1000, 512), shape("f32", 1000, 512, order=(0, 1))
@@ -64,7 +66,7 @@ def read(*protos: bytes, first: int = 7) -> list[RunProgram]:
         make_program((number, f"jit({number})", "f", 0, len(proto), True, b"", b""), proto)
         for number, proto in enumerate(protos, first)
     ]
-    return list_run_programs(listed, {}, {})
+    return list_run_programs(listed, {}, {})[0]
 
 
 def changes(base: bytes, new: bytes) -> list[tuple[str, list[str], list[str]]]:
@@ -234,5 +236,20 @@ def test_programs_that_did_not_run_are_left_out() -> None:
         make_program((number, f"jit({number})", "f", 0, len(proto), True, b"", b""), proto)
         for number, proto in enumerate((program(WHOLE), program(OTHER)))
     ]
-    assert [each.title for each in list_run_programs(listed, {1: 5.0}, {})] == ["jit(1)"]
-    assert len(list_run_programs(listed, {}, {})) == 2
+    assert [each.title for each in list_run_programs(listed, {1: 5.0}, {})[0]] == ["jit(1)"]
+    assert len(list_run_programs(listed, {}, {})[0]) == 2
+
+
+def test_programs_beyond_the_most_are_counted() -> None:
+    chains = [program(("fusion.1", ("negate",) * (1 + number))) for number in range(MOST_PROGRAMS + 3)]
+    listed = [
+        make_program((number, f"jit({number})", "f", 0, len(proto), True, b"", b""), proto)
+        for number, proto in enumerate(chains)
+    ]
+    programs, left_out = list_run_programs(listed, {}, {})
+    assert (len(programs), left_out) == (MOST_PROGRAMS, 3)
+    facts = measure_run_facts(fastprof.load(DEMO))
+    notices = compare_runs(facts, replace(facts, programs_left_out=left_out)).notices
+    assert "The compiled programs of the new run with most device time were compared; 3 programs were left out." in [
+        notice.text for notice in notices
+    ]

@@ -174,8 +174,16 @@ def test_forms_for_pipelines_hold_each_condition(runs: Path, capsys: pytest.Capt
     (run,) = json.loads(texts["sarif"])["runs"]
     assert [result["level"] for result in run["results"]] == ["error", "warning"]
     assert {result["ruleId"] for result in run["results"]} <= {rule["id"] for rule in run["tool"]["driver"]["rules"]}
-    assert texts["markdown"].count("\n| `") == 3 and "❌ failed" in texts["markdown"]
+    assert texts["markdown"].count("\n| `") == 3 and "| ❌ failed: the condition holds |" in texts["markdown"]
+    assert "| ✅ passed: the condition does not hold |" in texts["markdown"]
     assert json.loads(texts["json"])["scalars"]["failed_count"]["value"] == 1
+
+
+def test_words_say_that_a_condition_does_not_hold(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(runs / "base"), "--fail-if", "device_idle > 90%"]) == 0
+    text = capsys.readouterr().out
+    assert "state: passed: the condition does not hold" in text
+    assert "\nConditions that fail a run\n" in text
 
 
 def test_a_comparison_is_also_markdown_and_a_page(
@@ -367,5 +375,61 @@ def test_too_few_runs_since_a_change_cannot_judge(runs: Path, tmp_path: Path) ->
         "earlier runs changed at run 2026_10_18_10_00_00: only 3 runs since then, 5 are needed"
     )
     report = fastprof.compare(runs / "base", runs / "slower", against=log)
-    assert report.scalars["verdict"].value == "not_comparable"
-    assert "earlier runs changed at run 2026_10_18_10_00_00" in str(report.scalars["headline"].value)
+    assert report.scalars["verdict"].value == "slower" and "12 and 12 steps" in str(report.scalars["rule"].value)
+    assert [notice.text for notice in report.notices] == [
+        "The base run and the new run were judged alone: earlier runs changed at run 2026_10_18_10_00_00: only 3 runs "
+        "since then, 5 are needed."
+    ]
+    report = fastprof.compare(runs / "base", runs / "slower", against=write_history(tmp_path / "few", 0, 2))
+    assert [notice.text for notice in report.notices] == [
+        "The base run and the new run were judged alone: there are 2 earlier runs, 5 are needed."
+    ]
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "html", "json", "brief"])
+def test_a_comparison_names_both_runs(runs: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--brief"] if form == "brief" else ["--format", form]
+    assert main(["compare", str(runs / "base"), str(runs / "slower"), *flags]) == 0
+    text = capsys.readouterr().out
+    named = {
+        "table": "\n  base  base\n  new   slower\n", "markdown": "\nbase: base → new: slower\n", "html": ">slower</td>",
+        "json": '"value":"slower"', "brief": '"base_run":"base","new_run":"slower"',
+    }  # fmt: skip
+    assert named[form].replace(" ", "") in text.replace(" ", "").replace("\xa0", "")
+
+
+def test_paths_name_runs_whose_names_do_not(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    for number, capture in enumerate(replace(BASE, hosts=2).captures()):
+        (tmp_path / "base" / f"host{number}.xplane.pb").write_bytes(capture)
+    scalars = fastprof.compare(runs / "base", tmp_path / "base").scalars
+    assert scalars["base_run"].value == str(runs / "base" / "host0.xplane.pb")
+    assert scalars["new_run"].value == f"{tmp_path / 'base'} (2 hosts)"
+    scalars = fastprof.compare(io.BytesIO(BASE.captures()[0]), runs / "base").scalars
+    assert scalars["base_run"].value == "<stream>"
+
+
+def test_the_choice_of_the_newest_run_is_said(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = fastprof.compare(runs / "base", runs / "history")
+    chosen = (
+        "New run: read the run 2026_11_15_10_00_00, the newest of 6; left out 5 other runs; give the path of a run to "
+        "choose another."
+    )
+    assert chosen in [notice.text for notice in report.notices]
+    report = fastprof.check(runs / "history", "step_time > 1s")
+    assert [notice.text for notice in report.notices] == [chosen]
+    assert main(["compare", str(runs / "history")]) == 0
+    assert "comparing 2026_11_15_10_00_00, the newest of 6 runs, with the one before" in capsys.readouterr().err
+
+
+def test_a_check_names_its_runs(runs: Path, tmp_path: Path) -> None:
+    conditions = ["step_time > 1s"]
+    path = tmp_path / "main.baseline.json"
+    names = []
+    alone = fastprof.check(runs / "slower", conditions, save_baseline=path).scalars
+    assert alone["base_run"].reason == "no run to compare with: give against"
+    for against in (runs / "base", path, runs / "history"):
+        scalars = fastprof.check(runs / "slower", conditions, against=against).scalars
+        assert scalars["new_run"].value == "slower" or against == path
+        names.append(scalars["base_run"].value)
+    assert names == ["base", str(path), "6 earlier runs, 2026_11_10_10_00_00 to 2026_11_15_10_00_00"]

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import junitparser
@@ -34,6 +35,14 @@ SARIF: dict[str, Any] = {
             "results": {"type": list, "items": {"type": dict, "fields": {
                 "ruleId": {"type": str}, "level": {"type": str, "values": ("none", "note", "warning", "error")},
                 "message": {"type": dict, "required": True, "fields": {"text": TEXT}},
+                "locations": {"type": list, "least": 1, "items": {"type": dict, "fields": {
+                    "physicalLocation": {"type": dict, "required": True, "fields": {
+                        "artifactLocation": {"type": dict, "required": True, "fields": {
+                            "uri": {"type": str, "required": True, "pattern": r"[A-Za-z0-9._~:/%<>-]+\Z"},
+                        }},
+                        "region": {"type": dict, "fields": {"startLine": {"type": int, "values": (1,)}}},
+                    }},
+                }}},
             }}},
         }}},
     },
@@ -85,6 +94,25 @@ def test_sarif_has_the_structure_of_its_standard(report: Any) -> None:
     (run,) = log["runs"]
     assert [result["level"] for result in run["results"]] == ["error", "error", "warning", "error"]
     assert {result["ruleId"] for result in run["results"]} <= {rule["id"] for rule in run["tool"]["driver"]["rules"]}
+
+
+def test_results_of_sarif_are_at_the_capture(report: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def locate(path: str) -> str:
+        moved = replace(report, detail=replace(report.detail, sources=[path]))
+        (run,) = json.loads(gate_forms.write_sarif(moved))["runs"]
+        (uri,) = {
+            place["physicalLocation"]["artifactLocation"]["uri"]
+            for result in run["results"]
+            for place in result["locations"]
+        }
+        return str(uri)
+
+    assert locate("a run/größe#1.xplane.pb") == "a%20run/gr%C3%B6%C3%9Fe%231.xplane.pb"
+    assert locate(str(tmp_path / "x" / "host0.xplane.pb")) == "x/host0.xplane.pb"
+    assert locate("/else where/host0.xplane.pb") == "file:///else%20where/host0.xplane.pb"
+    assert locate("gs://bucket/a b.pb") == "gs://bucket/a%20b.pb"
 
 
 def test_the_structure_is_checked() -> None:

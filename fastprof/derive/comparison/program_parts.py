@@ -72,27 +72,31 @@ class RunProgram:
 
 def list_run_programs(
     programs: Sequence[Program], time_by_id: Mapping[int, float], peaks: Mapping[int, int | None]
-) -> list[RunProgram]:
-    """Return the programs that ran, longest device time first; all if none is known to have run. ``time_by_id``: device
-    time; ``peaks``: peak of device memory. Programs that do not decode are left out."""
+) -> tuple[list[RunProgram], int]:
+    """Return the programs that ran, longest device time first; all if none is known to have run; and the number of
+    programs beyond the most that are compared. ``time_by_id``: device time; ``peaks``: peak of device memory. Programs
+    that do not decode are left out."""
     listed = {(program.id, program.title): program for program in reversed(programs)}  # hosts mostly have the same ones
     ran = [program for program in reversed(listed.values()) if program.id in time_by_id] or [*reversed(listed.values())]
     distinct: dict[bytes, list[Program]] = {}
     for program in sorted(ran, key=lambda program: -time_by_id.get(program.id, 0)):
         distinct.setdefault(program.digest, []).append(program)
     grouped: dict[object, list[RunProgram]] = {}
+    tried = 0
     for same in islice(distinct.values(), _MOST_READ):
         if len(grouped) == MOST_PROGRAMS:
             break
+        tried += 1
         try:
             read = _read_program(same, peaks)
         except (LookupError, ValueError, CaptureError):
             continue
         grouped.setdefault((read.name, frozenset(read.signature.items())), []).append(read)
-    return [
+    every = [
         replace(versions[0], ids=frozenset(number for version in versions for number in version.ids))
         for versions in grouped.values()
     ]
+    return every, len(distinct) - tried
 
 
 def _read_program(same: Sequence[Program], peaks: Mapping[int, int | None]) -> RunProgram:

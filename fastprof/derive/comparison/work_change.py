@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from fastprof.derive.comparison.part_matching import Pair
+from fastprof.derive.comparison.program_parts import RunProgram
 from fastprof.derive.comparison.step_parts import OP
 
 _LEAST_SHARE: Final = 0.5
@@ -18,10 +19,22 @@ _LEAST_OPS, _NEARLY_ALL = 4, 0.9
 """Least ops, and least share of their time, that change by one factor if a device has another clock."""
 
 
-def find_batch_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
+def find_batch_change(
+    pairs: Sequence[Pair], base: Sequence[RunProgram] = (), new: Sequence[RunProgram] = ()
+) -> tuple[float, float] | None:
     """Return the batches of both runs if they differ: sizes of the dimension that changes, 1 and the factor if only
-    arithmetic is known; None if nothing shows that they differ."""
-    return _find_shape_change(pairs) or _find_flops_change(pairs)
+    arithmetic is known; None if nothing shows that they differ. ``base``, ``new``: programs of the runs. Equal programs
+    have one batch, and arithmetic says nothing if they have equal arguments: a step may just run them more often."""
+    programs = [sorted(sorted(program.signature.items()) for program in of_run) for of_run in (base, new)]
+    if programs[0] and programs[0] == programs[1]:
+        return None
+    arguments = [[atom for listed in of_run for atom in listed if atom[0][0] in _ARGUMENTS] for of_run in programs]
+    have_equal_arguments = bool(arguments[0]) and sorted(arguments[0]) == sorted(arguments[1])
+    return _find_shape_change(pairs) or (None if have_equal_arguments else _find_flops_change(pairs))
+
+
+_ARGUMENTS: Final = frozenset(("parameter", "infeed"))
+"""Opcodes whose shapes are those of the input."""
 
 
 def _find_shape_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
@@ -64,13 +77,15 @@ def _read_dimensions(shape: str) -> tuple[str, list[int]] | None:
 
 
 def _find_flops_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
-    """Return 1 and the factor by which the arithmetic of most ops grows."""
+    """Return 1 and the factor by which the arithmetic of most ops grows; ops of equal shapes count as unchanged."""
     ratios: list[tuple[float, float]] = []
     for pair in pairs:
         known = [[part.flops for part in parts if part.flops is not None] for parts in (pair.base, pair.new)]
         first, second = map(sum, known)
         if pair.kind == OP and first and second and len(known[0] + known[1]) == len(pair.base + pair.new):
-            ratios.append((second / first, pair.new_ps))
+            shapes = [sorted({part.shape for part in parts}) for parts in (pair.base, pair.new)]
+            is_alike = shapes[0] == shapes[1] and all(shapes[0])
+            ratios.append((1.0 if is_alike else second / first, pair.new_ps))
     total = sum(weight for _, weight in ratios)
     if not total:
         return None
