@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import CAPTURE, KEY
 from object_server import ObjectServer
+from stored_captures import CAPTURE, KEY
 from viewer.served import Served
 
 import fastprof
