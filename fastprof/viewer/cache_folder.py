@@ -225,8 +225,9 @@ class CacheFolder:
         self._held: set[Path] = set()
         self._listed = _Listing()
         self.lasting = True
-        """True if files stay when the process ends: not if the user's own folder cannot be written to."""
-        if not self._is_usable():
+        """True if files stay when the process ends: not if the user's own folder cannot be written to, or is "0"."""
+        is_off = path is None and os.environ.get(FOLDER) == "0"
+        if is_off or not self._is_usable():
             if path is not None:
                 raise OutputError("no folder that can be written to: name another with --cache", path=str(path))
             self.lasting = False

@@ -20,6 +20,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
         monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
         monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
         monkeypatch.setenv("AWS_REGION", "us-east-1")
+        monkeypatch.setenv("FASTPROF_CACHE", "0")
         yield objects
 
 

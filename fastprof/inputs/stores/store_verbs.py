@@ -47,7 +47,7 @@ class StoreError(Exception):
 
 
 class AbsentError(StoreError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class RefusedError(StoreError):
