@@ -142,7 +142,7 @@ class StoredEvent:
 
 
 class Store:
-    """Mapped store file. DamagedFileError: it is no store; OSError: it cannot be opened."""
+    """Mapped store file. DamagedFileError: it is not a store; OSError: it cannot be opened."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         with Path(path).open("rb") as file:

@@ -25,7 +25,7 @@ def folder(server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def count_events() -> int:
-    """Load the capture anew, and wait until it has been kept."""
+    """Load the capture in a new session, and wait until it has been kept."""
     rows = fastprof.load(URL).events.num_rows
     get_pool().shutdown(wait=True)
     get_pool.cache_clear()

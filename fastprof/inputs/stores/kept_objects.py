@@ -44,7 +44,7 @@ def restore_object(path: StorePath, about: StoredObject, number: int) -> bool:
 
 
 def keep_object(path: StorePath, about: StoredObject, number: int) -> None:
-    """Keep what an open file has, and close it. Nothing is kept if there is no room."""
+    """Keep what an open file has, and close it. Without room, nothing is kept."""
     target = _find_place(path, about)
     try:
         if target is None:
