@@ -15,13 +15,22 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from fastprof.inputs.stores.store_path import StorePath
+from fastprof.inputs.stores.store_path import StorePath, get_pool
 from fastprof.inputs.stores.store_verbs import StoredObject
 
 _PIECE: Final = 1 << 20
 _SEAL: Final = 16
 _MOST_BYTES: Final = 10 << 30
 _ABANDONED_S: Final = 24 * 3600
+
+
+def find_cache_folder() -> Path | None:
+    """Return the folder that the environment names, else one beside the user's other caches; None: "0" is named."""
+    named = os.environ.get("FASTPROF_CACHE")
+    if named:
+        return None if named == "0" else Path(named)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home and Path(home).is_absolute() else Path("~/.cache").expanduser()) / "fastprof"
 
 
 def restore_object(path: StorePath, about: StoredObject, number: int) -> bool:
@@ -43,8 +52,16 @@ def restore_object(path: StorePath, about: StoredObject, number: int) -> bool:
     return is_whole
 
 
-def keep_object(path: StorePath, about: StoredObject, number: int) -> None:
-    """Keep what an open file has, and close it. Without room, nothing is kept."""
+def keep_later(path: StorePath, about: StoredObject, number: int) -> None:
+    """Keep what an open file has, in the background. Without room, nothing is kept."""
+    copied = os.dup(number)
+    try:
+        get_pool().submit(_keep_and_close, path, about, copied)
+    except RuntimeError:  # the interpreter ends
+        os.close(copied)
+
+
+def _keep_and_close(path: StorePath, about: StoredObject, number: int) -> None:
     target = _find_place(path, about)
     try:
         if target is None:
@@ -69,12 +86,11 @@ def keep_object(path: StorePath, about: StoredObject, number: int) -> None:
 
 def _find_place(path: StorePath, about: StoredObject) -> Path | None:
     """Return the file that keeps an object; None: nothing is kept, or nothing distinguishes its versions."""
-    named = os.environ.get("FASTPROF_CACHE")
-    if named == "0" or not path.store.keeps or not (path.store.verbs.is_guarded and about.version):
+    folder = find_cache_folder()
+    if folder is None or not path.store.keeps or not (path.store.verbs.is_guarded and about.version):
         return None
-    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     key = blake2b(repr((str(path), about.version, about.size)).encode("utf-8", "surrogatepass"), digest_size=20)
-    return (Path(named) if named else home / "fastprof") / "objects" / key.hexdigest()
+    return folder / "objects" / key.hexdigest()
 
 
 def _copy(source: int, target: int, size: int) -> bytes:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from fastprof.errors import ChangedError, NotFoundError, UnreadableError
 from fastprof.inputs import open_files
-from fastprof.inputs.stores.kept_objects import keep_object, restore_object
+from fastprof.inputs.stores.kept_objects import keep_later, restore_object
 from fastprof.inputs.stores.store_path import StorePath, explain_store_error, get_pool
 from fastprof.inputs.stores.store_verbs import (
     AbsentError,
@@ -157,16 +157,9 @@ class RemoteFile:
                     self._left -= last - first
                     self.fetched_bytes += end - begin
                     if not self._left and self.size <= MOST_AT_ONCE:
-                        self._keep()
+                        keep_later(self.path, self.about, self._number)
                 self._change.notify_all()
         open_files.check_disk_space(self.fetched_bytes - (end - begin), self.fetched_bytes, str(self.path))
-
-    def _keep(self) -> None:
-        number = os.dup(self._number)
-        try:
-            get_pool().submit(keep_object, self.path, self.about, number)
-        except RuntimeError:  # the interpreter ends
-            os.close(number)
 
     def _takes_new_tag(self, refused: str) -> bool:
         """Return whether the object is the one that was listed, though the store's lists have other tags than its
