@@ -47,7 +47,7 @@ VISITORS = {
     "derive.timeline": ("export", "xprof", "viewer"),
     "derive.serving": ("analyses", "xprof"),
     "derive.communication": ("analyses",),
-    "inputs": ("decode", "hlo", "tables", "engines", "profile", "viewer", "cli"),
+    "inputs": ("decode", "hlo", "tables", "engines", "export", "profile", "viewer", "cli"),
 }
 """Who may enter a room, where that is not every room above it."""
 

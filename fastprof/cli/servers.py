@@ -267,9 +267,13 @@ def check_name(args: argparse.Namespace, servers_count: int) -> str | None:
 
 
 def get_run_name(args: argparse.Namespace) -> str | None:
-    """Return the name of the run, if it is given, and remove the flag. UsageError: it cannot be a directory's name."""
+    """Return the name of the run, if it is given, and remove the flag. UsageError: it cannot be a directory's name, or
+    LOGDIR is a URL."""
     with process.hold_signals():
+        from fastprof.inputs.stores.store_path import is_url
         from fastprof.profile.captured_run import is_run_name
+    if is_url(args.logdir) and not getattr(args, "on_server", False):
+        raise UsageError("captures are written to a local folder: name one with -o, then copy it with the store's tool")
     args.run, name = None, args.run  # for a session, the flag names the run to read
     if name is not None and not is_run_name(name):
         raise UsageError(f"{name[:200]!r} cannot be the name of a run: it is the name of one directory")

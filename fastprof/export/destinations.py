@@ -10,8 +10,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from fastprof.errors import OutputError
+from fastprof.errors import OutputError, UsageError
 from fastprof.export.new_files import move_file, wrap_output_errors
+from fastprof.inputs.stores.store_path import StorePath, is_url, make_store_path
+from fastprof.inputs.stores.store_verbs import AbsentError, RefusedError, StoreError
 
 
 class Sink(Protocol):
@@ -48,7 +50,9 @@ class Destination(Protocol):
 
 
 def open_destination(out: str | os.PathLike[str]) -> Destination:
-    """Return the destination of a path."""
+    """Return the destination of a path or URL. UsageError: the URL is wrong, or of a store that cannot be listed."""
+    if is_url(os.fspath(out)) or isinstance(out, StorePath):
+        return StoreFolder(out if isinstance(out, StorePath) else make_store_path(out))
     return LocalFolder(os.path.realpath(out), os.fspath(out))
 
 
@@ -148,3 +152,64 @@ def _is_locked(path: Path) -> bool:
     except OSError:
         pass  # it is gone, or nothing is known of it
     return False
+
+
+class StoreFolder:
+    """Objects below a path of a store. An upload that fails leaves no object."""
+
+    def __init__(self, path: StorePath) -> None:
+        self.path = path
+        self.place = str(path)
+        self._verbs = path.store.verbs
+        if not self._verbs.can_list:
+            raise UsageError("exports need a folder, or a store that can be listed, such as gs:// or s3://", path=path)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return StoreFolder, (self.path,)
+
+    @contextmanager
+    def open_writer(self, name: str) -> Iterator[Sink]:
+        with self._explain_errors("write"), self._verbs.open_writer(self._key(name)) as sink:
+            yield sink
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        with self._explain_errors("write"):
+            return self._verbs.put(self._key(name), data, overwrite=False)
+
+    def put(self, name: str, data: bytes) -> None:
+        with self._explain_errors("write"):
+            self._verbs.put(self._key(name), data, overwrite=True)
+
+    def read(self, name: str) -> bytes | None:
+        with self._explain_errors("read"):
+            try:
+                with self._verbs.open_reader(self._key(name)) as stream:
+                    return stream.read()
+            except AbsentError:
+                return None
+
+    def list(self, prefix: str) -> Iterator[str]:
+        with self._explain_errors("list"):
+            level = self._verbs.list_level(self._key(prefix))
+        for name in sorted(level.objects):
+            yield prefix + name
+        for name in sorted(level.folders):
+            yield from self.list(f"{prefix}{name}/")
+
+    def delete(self, name: str) -> None:
+        with self._explain_errors("delete"), suppress(AbsentError):
+            self._verbs.delete(self._key(name))
+
+    def _key(self, name: str) -> str:
+        return self.path.prefix + name
+
+    @contextmanager
+    def _explain_errors(self, verb: str) -> Iterator[None]:
+        """Raise failures of the store as OutputError, without secrets."""
+        try:
+            yield
+        except RefusedError as error:
+            text = f"the store refuses access: {error}; credentials were looked for in: {self._verbs.credentials}"
+            raise OutputError(text, path=self.place) from None
+        except (StoreError, OSError) as error:
+            raise OutputError(f"the store cannot {verb}: {StoreError(str(error))}", path=self.place) from None

@@ -17,6 +17,7 @@ from fastprof.export.dataset_files import make_schema
 from fastprof.export.dataset_reports import FIGURES, NOTICES, make_report_schema
 from fastprof.export.destinations import open_destination
 from fastprof.export.run_manifests import check_format, has_run
+from fastprof.inputs.stores.store_path import StorePath, bind_paths
 from fastprof.schema.tables import TableSchema
 from fastprof.tables.table_set import TABLES
 from fastprof.wording.spelling import suggest_name
@@ -43,15 +44,19 @@ def write(
     replace: bool = False,
     flat: bool = False,
     progress: Progress | None = None,
-) -> Path:
-    """Write tables (None: ``TableSet.recorded``) to ``out``, and return it.
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
+) -> Path | str:
+    """Write tables (None: ``TableSet.recorded``) to ``out``, and return it: a path, or the URL as text.
 
     ``layout``: "dataset" adds the runs to a dataset of Parquet files; "paths" writes a folder a host, as ``folders``
     describes; None: a dataset, or paths if the format is not Parquet. ``reports``: analyses whose tables, figures and
     notices are added to the dataset, "all" for all. ``replace`` (in a dataset, ``force`` too): replace runs that are
-    there with other content. ``flat``: lists and maps as JSON text. ``progress`` receives stages. UsageError: an
-    unknown name, or no host is selected. OutputError: ``out`` cannot be written, or is not what the layout needs.
+    there with other content. ``flat``: lists and maps as JSON text. ``progress`` receives stages. ``storage_options``,
+    ``filesystem``: of the store that ``out`` is in, as of ``load``. UsageError: an unknown name, or no host is
+    selected. OutputError: ``out`` cannot be written, or is not what the layout needs.
     """
+    out = bind_paths(out, storage_options, filesystem)
     layout = choose_layout(layout, format)
     if layout == "paths":
         for name, value in (("reports", reports), ("replace", replace), ("flat", flat)):
@@ -60,7 +65,7 @@ def write(
         return folders.write(profile, out, format=format, tables=tables, force=force, progress=progress)
     how: dict[str, Any] = {"tables": tables, "reports": reports, "flat": flat, "progress": progress}
     write_dataset(profile, out, replace=replace or force, **how)
-    return Path(out)
+    return str(out) if isinstance(out, StorePath) else Path(out)
 
 
 def choose_layout(layout: str | None, format: str) -> str:

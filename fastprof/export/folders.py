@@ -19,6 +19,7 @@ from fastprof.errors import OutputError, UsageError
 from fastprof.export.hive import export_tables, list_recorded_tables
 from fastprof.export.new_files import make_complete_folder, wrap_output_errors
 from fastprof.export.writers import WRITERS
+from fastprof.inputs.stores.store_path import StorePath, is_url
 from fastprof.tables.table_set import TABLES
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.spelling import suggest_name
@@ -59,6 +60,8 @@ def write(
     new one is complete) or cannot be written.
     """
     check_choice(format, tables)
+    if is_url(os.fspath(out)) or isinstance(out, StorePath):
+        raise UsageError("the layout paths needs a local folder; for a URL, use the layout dataset", path=str(out))
     path = Path(out)
     with (
         wrap_output_errors(str(path)),

@@ -357,12 +357,16 @@ class Profile(AnalysisMethods, SqlQueries):
     def to_parquet(
         self, out: str | Path, *, tables: Sequence[str] | None = None, reports: Sequence[str] = (),
         replace: bool = False, force: bool = False, flat: bool = False, layout: str = "dataset",
+        storage_options: Mapping[str, Any] | None = None, filesystem: Any = None,
     ) -> None:  # fmt: skip
-        """Add the runs to the dataset ``out`` of Parquet files, in bounded memory; see ``fastprof.export.write`` and
-        docs/export.md."""
+        """Add the runs to the dataset ``out`` of Parquet files, a path or a URL, in bounded memory; see
+        ``fastprof.export.write`` and docs/export.md."""
         from fastprof.export.exports import write
 
-        write(self, out, layout=layout, tables=tables, reports=reports, replace=replace, force=force, flat=flat)
+        write(
+            self, out, layout=layout, tables=tables, reports=reports, replace=replace, force=force, flat=flat,
+            storage_options=storage_options, filesystem=filesystem,
+        )  # fmt: skip
 
     def to_trace(
         self, out: str | Path, *, format: str | None = None, derived: bool = True, stats: str = "all",

@@ -32,6 +32,7 @@ from typing import Final, TypeVar
 from fastprof.decode.workers import Workers, count_cpus
 from fastprof.errors import FastprofError, OutputError, UsageError
 from fastprof.inputs.open_files import open_descriptor
+from fastprof.inputs.stores.kept_objects import find_cache_folder
 from fastprof.inputs.stores.store_path import StorePath
 from fastprof.wording.amounts import parse_size
 
@@ -130,9 +131,8 @@ def _compute_share(descriptor: int, first: int, last: int, target: int) -> bytes
     return bytes(sums)
 
 
-FOLDER = "FASTPROF_CACHE"
 LIMIT = "FASTPROF_CACHE_LIMIT"
-"""Environment variables: where the folder is, and how large it may grow, as 10GiB."""
+"""Environment variable: how large the folder may grow, as 10GiB."""
 
 USUAL_LIMIT = 10 << 30
 _SUFFIX, _LOCK, _PARTIAL = ".fastprof", ".lock", ".partial"
@@ -146,14 +146,6 @@ _SAMPLE, _SAMPLES = 1 << 16, 16
 
 Build = Callable[[Path], None]
 T = TypeVar("T")
-
-
-def get_usual_folder() -> Path:
-    """Return the folder that the environment names, else one beside the user's other caches."""
-    if named := os.environ.get(FOLDER):
-        return Path(named)
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home and Path(home).is_absolute() else Path("~/.cache").expanduser()) / "fastprof"
 
 
 def get_usual_limit() -> int:
@@ -220,13 +212,14 @@ class CacheFolder:
     """Folder of files made from captures, of at most ``limit_bytes``: the least recently used goes first."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None, limit_bytes: int | None = None) -> None:
-        self.path = get_usual_folder() if path is None else Path(path).expanduser()
+        named = find_cache_folder() if path is None else Path(path).expanduser()
+        self.path = named or Path()
         self.limit_bytes = get_usual_limit() if limit_bytes is None else limit_bytes
         self._held: set[Path] = set()
         self._listed = _Listing()
         self.lasting = True
-        """True if files stay when the process ends: not if the user's own folder cannot be written to."""
-        if not self._is_usable():
+        """True if files stay when the process ends: not if the user's own folder cannot be written to, or is "0"."""
+        if named is None or not self._is_usable():
             if path is not None:
                 raise OutputError("no folder that can be written to: name another with --cache", path=str(path))
             self.lasting = False

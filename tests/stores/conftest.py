@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from object_server import ObjectServer
-
-LOGDIR = Path(__file__).parent.parent.parent / "demo" / "logdir"
-RUN = "plugins/profile/2026_11_21_09_58_38"
-KEY = f"logs/{RUN}/vm.xplane.pb"
-CAPTURE = LOGDIR.joinpath(RUN, "vm.xplane.pb").read_bytes()
+from stored_captures import CAPTURE, KEY
 
 
 @pytest.fixture
@@ -25,6 +20,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
         monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
         monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
         monkeypatch.setenv("AWS_REGION", "us-east-1")
+        monkeypatch.setenv("FASTPROF_CACHE", "0")
         yield objects
 
 

@@ -151,6 +151,9 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request("PUT", self.path, self.headers)
         served.note(request)
         content = self._read_body()
+        if (fault := served.fault(request)) is not None and fault.isdecimal():
+            self._send(int(fault), b"<Error><Code>Fault</Code></Error>")
+            return
         if "partNumber" in request.query:
             served.uploads[request.query["uploadId"]][int(request.query["partNumber"])] = content
         elif self.headers.get("If-None-Match") == "*" and request.key in served.objects:
@@ -165,6 +168,9 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request("POST", self.path, self.headers)
         served.note(request)
         body = self._read_body()
+        if (fault := served.fault(request)) is not None and fault.isdecimal():
+            self._send(int(fault), b"<Error><Code>Fault</Code></Error>")
+            return
         if "delete" in request.query:
             keys = re.findall("<Key>(.*?)</Key>", body.decode())
             for key in keys:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import CAPTURE, KEY, LOGDIR, RUN
 from object_server import ObjectServer
+from stored_captures import CAPTURE, KEY, LOGDIR, RUN
 
 import fastprof
 from fastprof.errors import NotFoundError, UnreadableError, UsageError

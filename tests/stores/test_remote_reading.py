@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import CAPTURE, KEY, LOGDIR
 from object_server import ObjectServer, Request
+from stored_captures import CAPTURE, KEY, LOGDIR
 from trace_builder import event, int_field, len_field, line, plane, xspace
 
 import fastprof

@@ -7,8 +7,8 @@ import pickle
 from pathlib import Path
 
 import pytest
-from conftest import CAPTURE, KEY
 from object_server import ObjectServer
+from stored_captures import CAPTURE, KEY
 
 import fastprof
 from fastprof.cli.main import main

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import CAPTURE, KEY
 from object_server import ObjectServer
+from stored_captures import CAPTURE, KEY
 from viewer.served import Served
 
 import fastprof
@@ -31,6 +34,38 @@ def test_workers_read_their_hosts_from_the_store(pod: ObjectServer) -> None:
     assert there.to_json() == here.to_json()
     read = sorted(request.key for request in pod.requests if request.key)
     assert read == sorted(key for key in pod.objects if key.startswith("pod/"))
+
+
+FORKED = """\
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+import fastprof
+from fastprof.inputs.stores import store_path
+if sys.argv[1] == "pyarrow":
+    store_path.has_obstore = lambda: False
+pool = lambda: ProcessPoolExecutor(2, multiprocessing.get_context("fork"))
+try:
+    fastprof.load("s3://bucket/pod", executor=pool).overview()
+    fastprof.load(sys.argv[2], executor=pool).to_parquet("s3://bucket/out", tables=["lines"])
+    print("done")
+except fastprof.UsageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("client", "says"),
+    [
+        ("obstore", "forked processes cannot use obstore: spawn workers, as fastprof.engines.processes(N) does\n"),
+        ("pyarrow", "done\n"),
+    ],
+)
+def test_forked_workers_do_not_wait_forever(client: str, says: str, pod: ObjectServer) -> None:
+    assert pod.address
+    command = [sys.executable, "-c", FORKED, client, str(POD)]
+    environment = {**os.environ, "PYTHONPATH": str(POD.parent.parent)}
+    done = subprocess.run(command, env=environment, timeout=60, capture_output=True, text=True, check=False)
+    assert done.stdout == says, done.stderr
 
 
 def test_a_worker_does_not_read_another_version_than_was_listed(pod: ObjectServer) -> None:

@@ -191,6 +191,10 @@ def test_without_a_writable_folder_a_temporary_one_serves(tmp_path: Path, monkey
     assert folder.file("k", _write(4)).stat().st_size == 4
     with pytest.raises(OutputError, match="--cache"):
         CacheFolder(tmp_path / "file" / "below")
+    monkeypatch.setenv("FASTPROF_CACHE", "0")
+    monkeypatch.chdir(tmp_path)
+    assert not CacheFolder().lasting
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 # ---- opened: checked, and built again

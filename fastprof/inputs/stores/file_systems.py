@@ -30,6 +30,8 @@ _S3_NAMES: Final = {
 }
 """Options of obstore, without ``aws_``, as pyarrow calls them."""
 _GCS_SECONDS: Final = 60
+_WITHOUT_FOLDERS: Final = ("s3", "gcs", "abfs")
+"""Stores where pyarrow would make an object for each folder."""
 
 
 class ArrowStore:
@@ -82,9 +84,11 @@ class ArrowStore:
 
     @contextmanager
     def open_writer(self, key: str) -> Generator[BinaryIO]:
-        with suppress(NotImplementedError, OSError):
-            self._files.create_dir((self._root + key).rpartition("/")[0], recursive=True)
-        with _call(lambda: self._files.open_output_stream(self._root + key)) as stream:
+        if self._files.type_name not in _WITHOUT_FOLDERS:
+            with suppress(NotImplementedError, OSError):
+                self._files.create_dir((self._root + key).rpartition("/")[0], recursive=True)
+        stream = _call(lambda: self._files.open_output_stream(self._root + key))
+        with _complete_or_delete(stream, lambda: self.delete(key)):
             yield stream
 
     def delete(self, key: str) -> None:
@@ -142,11 +146,26 @@ class FsspecStore:
     def open_writer(self, key: str) -> Generator[BinaryIO]:
         with suppress(NotImplementedError, OSError):
             self._files.makedirs((self._root + key).rpartition("/")[0], exist_ok=True)
-        with _call(lambda: self._files.open(self._root + key, "wb")) as stream:
+        stream = _call(lambda: self._files.open(self._root + key, "wb"))
+        with _complete_or_delete(stream, lambda: self.delete(key)):
             yield stream
 
     def delete(self, key: str) -> None:
         _call(lambda: self._files.rm_file(self._root + key))
+
+
+@contextmanager
+def _complete_or_delete(stream: Any, delete: Callable[[], None]) -> Generator[None]:
+    """Close a stream, which completes the object; or delete the object if the block fails."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError, StoreError):
+            stream.close()
+        with suppress(StoreError):
+            delete()
+        raise
+    _call(stream.close)
 
 
 def open_arrow_files(scheme: str, bucket: str, options: Mapping[str, Any]) -> Any:

@@ -30,6 +30,8 @@ _CREDENTIALS: Final = {
     "GCSStore": "storage_options, GOOGLE_* variables, application default credentials, instance metadata",
     "AzureStore": "storage_options, AZURE_* variables, managed identity",
 }
+_USERS: Final = dict[str, int]()
+"""The process that used obstore first; forked ones inherit this entry."""
 
 
 class ObjectStore:
@@ -49,7 +51,11 @@ class ObjectStore:
 
     @property
     def client(self) -> Any:
-        """The store of obstore. UsageError: an option is unknown, or a package is missing."""
+        """The store of obstore. UsageError: an option is unknown, a package is missing, or a fork has ended the threads
+        of obstore, so that it would wait forever."""
+        if _USERS.setdefault("obstore", os.getpid()) != os.getpid():
+            text = "forked processes cannot use obstore: spawn workers, as fastprof.engines.processes(N) does"
+            raise UsageError(text)
         if self._made is None:
             self._made = self._make_client()
         return self._made
@@ -119,9 +125,13 @@ class ObjectStore:
     @contextmanager
     def open_writer(self, key: str) -> Generator[BinaryIO]:
         import obstore
+        from obstore import exceptions
 
-        writer: Any = obstore.open_writer(self.client, key, buffer_size=_PART)
-        yield writer
+        writer: Any = self._call(lambda: obstore.open_writer(self.client, key, buffer_size=_PART))
+        try:
+            yield writer
+        except exceptions.BaseError as error:
+            raise _explain_error(error) from None
         self._call(writer.close)  # without it the upload is aborted
 
     def delete(self, key: str) -> None:
@@ -136,14 +146,20 @@ class ObjectStore:
             return function()
         except (exceptions.AlreadyExistsError, UsageError):
             raise
-        except FileNotFoundError as error:
-            raise AbsentError(str(error)) from None
-        except exceptions.PreconditionError as error:
-            raise OtherVersionError(str(error)) from None
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise RefusedError(str(error)) from None
         except (exceptions.BaseError, OSError, ValueError) as error:
-            raise StoreError(str(error)) from None
+            raise _explain_error(error) from None
+
+
+def _explain_error(error: Exception) -> StoreError:
+    from obstore import exceptions
+
+    if isinstance(error, FileNotFoundError):
+        return AbsentError(str(error))
+    if isinstance(error, exceptions.PreconditionError):
+        return OtherVersionError(str(error))
+    if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
+        return RefusedError(str(error))
+    return StoreError(str(error))
 
 
 def _describe(about: Any) -> StoredObject:

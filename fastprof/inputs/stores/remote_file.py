@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from fastprof.errors import ChangedError, NotFoundError, UnreadableError
 from fastprof.inputs import open_files
+from fastprof.inputs.stores.kept_objects import keep_later, restore_object
 from fastprof.inputs.stores.store_path import StorePath, explain_store_error, get_pool
 from fastprof.inputs.stores.store_verbs import (
     AbsentError,
@@ -106,6 +107,11 @@ class RemoteFile:
         for blocks in mine:
             get_pool().submit(_fetch_for, weakref.ref(self), *blocks)
 
+    def has_all(self) -> None:
+        """Note that all bytes are in the file."""
+        self._states[:] = bytes([_THERE]) * len(self._states)
+        self._left = 0
+
     def _read_ahead(self, first: int, last: int) -> int:
         """Return the block to which is fetched, if any before ``last`` is missing: who goes on from what was fetched
         gets more each time."""
@@ -150,6 +156,8 @@ class RemoteFile:
                 if state == _THERE:
                     self._left -= last - first
                     self.fetched_bytes += end - begin
+                    if not self._left and self.size <= MOST_AT_ONCE:
+                        keep_later(self.path, self.about, self._number)
                 self._change.notify_all()
         open_files.check_disk_space(self.fetched_bytes - (end - begin), self.fetched_bytes, str(self.path))
 
@@ -250,7 +258,10 @@ def open_remote_file(path: StorePath, *, at_once: bool = True) -> RemoteFile | N
         text = f"a temporary file cannot be made: {open_files.describe_open_error(error)} (TMPDIR sets its directory)"
         raise UnreadableError(text, path=str(path)) from error
     if at_once and file.size <= MOST_AT_ONCE:
-        file.expect(0, file.size)
+        if restore_object(path, about, file.begin()):
+            file.has_all()
+        else:
+            file.expect(0, file.size)
     return file
 
 

@@ -35,9 +35,11 @@ _FRESH_S: Final = 2.0
 
 
 class OpenStore:
-    """A store, and what was learnt of its objects lately. ``address``: the URL of its root, which ends with a slash."""
+    """A store, and what was learnt of its objects lately. ``address``: the URL of its root, which ends with a slash.
+    ``keeps``: fetched objects are kept for later sessions; not by other processes, which read each once."""
 
-    def __init__(self, store: Store, address: str) -> None:
+    def __init__(self, store: Store, address: str, keeps: bool = False) -> None:
+        self.keeps = keeps
         self.verbs = store
         self.address = address
         self.known: dict[str, StoredObject] = {}
@@ -230,7 +232,7 @@ def make_store_path(
 
         given = dict(options or {}) | ({"account_name": account.partition(".")[0]} if account else {})
         store = ArrowStore(open_arrow_files(kind, bucket, given), "/" if kind == "hdfs" else f"{container}/")
-    opened = OpenStore(store, f"{scheme}://{bucket}/")
+    opened = OpenStore(store, f"{scheme}://{bucket}/", keeps=True)
     return StorePath(f"{scheme}://{bucket}/{key}", opened, key)
 
 
