@@ -263,17 +263,15 @@ def name_runs(*runs: RunFacts) -> list[str]:
     are several."""
     names = [run.name for run in runs]
     if "" in names or len(set(names)) < len(names):
-        names = [_get_place(run) for run in runs]
+        names = []
+        for run in runs:
+            folders = {path.rpartition("/")[0] for path in run.sources}
+            place = run.sources[0] if run.sources else run.name or "unnamed run"
+            if len(run.sources) > 1:
+                place = folders.pop() if len(folders) == 1 else f"{place} and others"
+            names.append(place)
     hosts = [run.environment.get("hosts", "1") for run in runs]
     return [name if number == "1" else f"{name} ({number} hosts)" for name, number in zip(names, hosts, strict=True)]
-
-
-def _get_place(run: RunFacts) -> str:
-    """Return the path of a run: of its capture, or of the directory that has all of them; else its name."""
-    folders = {path.rpartition("/")[0] for path in run.sources}
-    if len(run.sources) > 1:
-        return folders.pop() if len(folders) == 1 else f"{run.sources[0]} and others"
-    return run.sources[0] if run.sources else run.name or "unnamed run"
 
 
 # ---- verdict

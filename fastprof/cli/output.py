@@ -177,7 +177,8 @@ def make_question(args: argparse.Namespace) -> Question:
 
     verb = verb_list.get_full_name(args.verb)
     paths = [str(path) for path in getattr(args, "session", ())]
-    words = " ".join(map(shlex.quote, [*paths, *list_given(args)]))
+    query = getattr(args, "query", None)
+    words = " ".join(map(shlex.quote, [*paths, *([query] if query else []), *list_given(args)]))
     wanted = getattr(args, "limit", None)
     limit = {None: MOST_ROWS, arguments.ALL: LARGEST_LIMIT}.get(wanted) or min(wanted or 0, LARGEST_LIMIT)
     rest = "--format json --limit 100"

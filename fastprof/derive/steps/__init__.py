@@ -3,4 +3,5 @@
 __all__ = [
     "device_steps", "event_graph", "event_origin", "grouping", "host_calls", "host_causes", "host_steps",
     "step_advice", "step_alignment", "step_database", "step_events", "step_figures", "step_source", "stragglers",
+    "tpu_steps",
 ]  # fmt: skip
