@@ -49,17 +49,25 @@ class ProgramGraph:
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
-        self._users: dict[int, list[int]] = defaultdict(list)
+        self._uses: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        """Users of an instruction, with the number of the operand that it is."""
+        self._arguments: dict[tuple[int, int], int] = {}
+        """Operands of instructions with calls, by instruction and number."""
         self._callers: dict[int, list[int]] = defaultdict(list)
+        self._calls: list[list[int]] = []
+        """Distinct computations that each instruction calls."""
         self._parameters: dict[tuple[int, int], list[int]] = defaultdict(list)
         """Parameters by computation and number."""
         for row in range(len(module)):
-            for operand in dict.fromkeys(module.operands_of(row)):
+            called = [call for call in dict.fromkeys(module.calls_of(row)) if call >= 0]
+            for number, operand in enumerate(module.operands_of(row)):
                 if operand >= 0:
-                    self._users[operand].append(row)
-            for computation in dict.fromkeys(module.calls_of(row)):
-                if computation >= 0:
-                    self._callers[computation].append(row)
+                    self._uses[operand].append((row, number))
+                    if called:
+                        self._arguments[row, number] = operand
+            self._calls.append(called)
+            for computation in called:
+                self._callers[computation].append(row)
             if module.opcodes[row] == "parameter":
                 self._parameters[module.computation_rows[row], module.parameter_numbers[row]].append(row)
 
@@ -123,24 +131,22 @@ class ProgramGraph:
             yield from (module.roots[call] for call in module.calls_of(row) if call >= 0 and module.roots[call] >= 0)
             caller = self._find_only_caller(module.computation_rows[row])
             if module.opcodes[row] == "parameter" and caller >= 0:
-                operands = module.operands_of(caller)
-                number = module.parameter_numbers[row]
-                if 0 <= number < len(operands) and operands[number] >= 0:
-                    yield operands[number]
+                argument = self._arguments.get((caller, module.parameter_numbers[row]))
+                if argument is not None:
+                    yield argument
 
     def _needing(self, row: int, follow_calls: bool) -> Iterator[int]:
         """Yield the users of an instruction, the parameters that it becomes, and for a root the callers."""
         module = self.module
-        yield from self._users.get(row, ())
+        uses = self._uses.get(row, ())
+        yield from dict.fromkeys(user for user, _ in uses)
         if follow_calls:
             computation = module.computation_rows[row]
             if module.roots[computation] == row and self._find_only_caller(computation) >= 0:
                 yield from self._callers[computation]
-            for user in self._users.get(row, ()):
-                for number, operand in enumerate(module.operands_of(user) if module.calls_of(user) else ()):
-                    if operand == row:
-                        for call in module.calls_of(user):
-                            yield from self._parameters.get((call, number), ())
+            for user, number in uses:
+                for call in self._calls[user]:
+                    yield from self._parameters.get((call, number), ())
 
     def _find_only_caller(self, computation: int) -> int:
         """Return the row of the only caller of a computation, or -1. A walk does not leave a computation that several
@@ -216,7 +222,7 @@ class ProgramGraph:
             if reason is None or module.computation_rows[row] in fused:
                 continue
             before = sum(self._is_fusible(operand) for operand in dict.fromkeys(module.operands_of(row)))
-            after = sum(self._is_fusible(user) for user in self._users.get(row, ()))
+            after = sum(self._is_fusible(user) for user in dict.fromkeys(user for user, _ in self._uses.get(row, ())))
             if before or after:
                 blockers.append((row, reason, before, after))
         blockers.sort(key=lambda entry: (-(entry[2] > 0 and entry[3] > 0), -(entry[2] + entry[3]), entry[0]))

@@ -442,4 +442,31 @@ def summarise_error(message: str, advice: Sequence[str], verb: str | None) -> Do
 
 
 def write_document(document: Document) -> Iterator[bytes]:
-    yield format_json(document).encode("ascii") + b"\n"
+    """Yield a document in at most ``MOST_BYTES``, with its line end. If names of unusual length leave it too long, it
+    loses runs or reports, then commands, remarks and tables, then letters."""
+    text = format_json(document)
+    for kind in ("runs", "reports"):
+        while len(text) >= MOST_BYTES and document.get(kind):
+            parts = dict(list(document[kind].items())[:-1])
+            document = document | {kind: parts, f"{kind}_left_out": document.get(f"{kind}_left_out", 0) + 1}
+            text = format_json(document)
+    for key in ("more", "unknown", "caveats", "tables", "session"):
+        if len(text) >= MOST_BYTES and key in document:
+            document = {name: value for name, value in document.items() if name != key}
+            text = format_json(document)
+    for letters in (200, 60, 15):
+        if len(text) >= MOST_BYTES:
+            short = {name: _cut_strings(value, letters) for name, value in document.items()}
+            text = format_json(short)
+    yield text.encode("ascii") + b"\n"
+
+
+def _cut_strings(value: Any, letters: int) -> Any:
+    """Return a value with its strings shortened, those of its items too."""
+    if isinstance(value, str):
+        return shorten(value, letters)
+    if isinstance(value, list):
+        return [_cut_strings(item, letters) for item in value]
+    if isinstance(value, dict):
+        return {shorten(key, letters): _cut_strings(item, letters) for key, item in value.items()}
+    return value

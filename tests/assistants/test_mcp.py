@@ -215,6 +215,9 @@ def test_a_query_is_answered(ask: Ask) -> None:
         ("events", {"session": "xla", "sort": "other"}, "no column 'other'"),
         ("program", {"session": "xla", "module": "other"}, "no program 'other'"),
         ("program", {"session": "xla", "module": "jit_train_step", "graph": "other"}, "no graph 'other'"),
+        ("events", {"session": "xla", "offset": -1}, "offset is an integer from 0 to"),
+        ("sessions", {"offset": 2**63}, "offset is an integer from 0 to"),
+        ("report", {"session": "xla", "name": "steps", "parameters": {"name": "x"}}, "name"),
         ("program", {"session": "xla", "module": "jit_train_step", "graph": "path"}, "needs instruction and to"),
     ],
 )
@@ -230,7 +233,16 @@ def test_a_link_does_not_lead_out(tmp_path: Path) -> None:
     source = next((DEMO / "xla").rglob("*.xplane.pb"))
     (folder / "vm.xplane.pb").symlink_to(source)
     ask = asking(tmp_path / "logs")
-    assert "is outside of the folders" in ask("diagnose", session=".")["reason"]
+    leads_out = "a link of this session leads outside of the folders"
+    assert leads_out in ask("diagnose", session=".")["reason"]
+    inside = tmp_path / "logs" / "other"
+    inside.mkdir()
+    shutil.copy(source, inside / "vm.xplane.pb")
+    for place in ("plugins", "plugins/profile/run", "plugins/profile/run/vm.xplane.pb"):
+        document = ask("check", session="other", fail_if=["step_time > +5%"], against=place)
+        assert document["status"] == "error" and "outside of the folders" in document["reason"], place
+        assert str(DEMO) not in json.dumps(document)
+    assert "is a pattern" in ask("check", session="other", fail_if=["a > +5%"], against="[p]lugins")["reason"]
     (tmp_path / "logs" / "out").symlink_to(DEMO)
     assert "is outside of the folders" in ask("diagnose", session="out/xla")["reason"]
 

@@ -103,6 +103,24 @@ def test_a_shared_reducer_connects_no_callers() -> None:
     assert {name for (name,) in rows(needing, "name")} == {"x", "of_x", "out", "a", "b"}
 
 
+def test_the_cost_of_a_walk_follows_the_uses() -> None:
+    """One instruction has all operands; each is looked at once."""
+    count = 20_000
+    program = Program("jit_w")
+    names = [f"n{number}" for number in range(count)]
+    fused = program.computation("fused", *(Op(f"p{number}", "parameter", f32()) for number in range(count)), fused=True)
+    program.entry(
+        Op("x", "parameter", f32()),
+        *(Op(name, "negate", f32(), ["x"]) for name in names),
+        Op("all", "fusion", f32(), names, calls=[fused], fusion_kind="kLoop"),
+        Op("y", "parameter", f32()),
+    )
+    graph = ProgramGraph(HloModule(program.proto()))
+    assert sum(len(uses) for uses in graph._uses.values()) == 2 * count
+    assert graph.find_path("x", "y").num_rows == 0
+    assert graph.walk("x", direction="users", width=2, follow_calls=True).num_rows == 2 * count + 2
+
+
 def test_calls_are_a_tree(graph: ProgramGraph) -> None:
     assert rows(graph.list_calls(), "depth", "computation", "caller", "opcode", "instruction_count") == [
         (0, "main", None, None, 6), (1, "fused", "scaled", "fusion", 2), (1, "add", "summed", "all-reduce", 2),

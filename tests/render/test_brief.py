@@ -234,3 +234,17 @@ def test_hostile_names_stay_in_their_strings(tmp_path: Path) -> None:
     for report in fastprof.load(tmp_path).reports().values():
         text = report.to_json(brief=True)
         assert len(text) <= brief.MOST_BYTES and text.isascii() and json.loads(text)["verb"]
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "\U0001f600" * 400, "\x01" * 900])
+def test_long_names_leave_a_document_of_the_size(name: str) -> None:
+    rows = pa.table({"name": [name] * 50, "detail": [name] * 50})
+    question = brief.Question("made", name, [name] * 3, name, 1, 1, [name] * 3)
+    several = {f"{name}{number}": lambda _most: brief.summarise_table("t", rows, question, 50) for number in range(40)}
+    for document in (
+        brief.summarise_table("t", rows, question, 50),
+        brief.summarise_several(several, "runs"),
+        brief.summarise_error(f"{name}: {name}. Try {name}.", [name], "made"),
+    ):
+        (text,) = brief.write_document(document)
+        assert len(text) <= brief.MOST_BYTES and json.loads(text)["status"] in ("ok", "error")

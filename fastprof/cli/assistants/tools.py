@@ -37,6 +37,7 @@ shares go from 0 to 1. Start with `sessions`, then `diagnose` a session. Use `re
 `events` for single events, `program` for compiled programs, `compare` for two runs, `check` for limits. Keys without
 content are left out. A missing figure is unknown, not zero: `unknown` says why. Read `caveats`."""
 _EVENT_COLUMNS: Final = ("host", "plane", "line", "name", "start_ps", "duration_ps")
+_MOST_NUMBER: Final = 2**31 - 1
 Document = brief.Document
 
 
@@ -173,7 +174,7 @@ class Tools:
         from fastprof.profile.gate import check
 
         question, profile = self._ask("check", session, run, limit)
-        place = None if against is None else self._sessions.confine(against)
+        place = None if against is None else self._sessions.confine_all(against)
         return _show_table(check(profile, fail_if, against=place).answer, question, brief.MOST_BYTES, table, offset)
 
     def table(self, session: str, query: str, run: str | None = None, offset: int = 0, limit: int = 10) -> Document:
@@ -287,9 +288,14 @@ def _wrap_tool(sessions: WarmSessions, name: str) -> Callable[..., CallToolResul
     def answer(**given: Any) -> CallToolResult:
         chosen = {key: value for key, value in given.items() if value != usual[key]}
         try:
+            for number in ("offset", "limit", "width"):
+                if not 0 <= given.get(number, 0) <= _MOST_NUMBER:
+                    raise UsageError(f"{number} is an integer from 0 to {_MOST_NUMBER:,}")
             document = getattr(Tools(sessions, name, chosen), name)(**given)
         except (FastprofError, ValueError, OSError) as error:
             document = brief.summarise_error(str(error), [], name)
+        except Exception as error:  # noqa: BLE001  assistants get a document, whatever happens
+            document = brief.summarise_error(f"internal error: {type(error).__name__}: {error}", [], name)
         text = next(iter(brief.write_document(document))).decode("ascii").rstrip()
         return CallToolResult(
             content=[TextContent(type="text", text=text)],
