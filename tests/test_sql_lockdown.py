@@ -88,6 +88,26 @@ REFUSED = [
     "select 1; copy events to '{folder}/out.csv'",
     "select 1 /* ; */ ; -- \n copy events to '{folder}/out.csv'",
     "; ; attach '{folder}/out.db' ;",
+    # statements behind EXPLAIN, comments and texts
+    "explain (/*) select 1 from events --*/ analyze) create or replace macro upper(x) as 'poisoned'",
+    "explain (/*) select 1 --*/ analyze) create table leak as select 42 as a",
+    "explain (/*) select 1 --*/ format json) select * from duckdb_settings()",
+    "explain /*) select 1 --*/ create view lines as select 42",
+    "explain (format json, analyze) create sequence s",
+    "explain explain select 1",
+    "explain analyze create macro f() as 1",
+    "select 1 /* /* */ ; */ ; create table t (a int)",
+    "select 1 -- \r ; select 2",
+    "select e'\\' , '; select 2; select ''",
+    "select $a$ ; $b$",
+    "-- \r ",
+    "select '\ud800'",
+    # a name with a schema is a table
+    'with "pg_catalog.pg_settings" as (select 1) from pg_catalog.pg_settings',
+    "with pg_settings as (select 1) from pg_catalog.pg_settings",
+    "with leak as (select 1) from main.leak",
+    "with duckdb_settings as (from duckdb_settings) from duckdb_settings",
+    "select 1 from duckdb_columns where 1 in (with duckdb_columns as (select 1) from duckdb_columns)",
     # text as SQL, and objects of Python
     "select * from query('select 1')",
     "select * from query_table('events')",
@@ -126,6 +146,9 @@ RUNAWAY = [
     "select printf('%*d', 2000000000, 1)",
     "select list_transform(l, lambda x: l) from (select range(10000) as l), range(100000)",
     "select replace(replace(replace(s, 'a', s), 'a', s), 'a', s) from (select repeat('a', 1000) as s from range(2048))",
+    "with a as (" * 9,
+    "with a as (" * 9 + "select 1",
+    "with a as (" * 9 + "select 1" + ") select 1" * 9,
     "select " + "(" * 20_000 + "1" + ")" * 20_000,
     "select " + "not " * 20_000 + "true",
     "select '" + "a" * (1 << 20) + "'",
@@ -171,10 +194,37 @@ def test_the_limit_of_the_process_is_restored(profile: fastprof.Profile) -> None
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
+def test_a_query_leaves_nothing_to_the_next(profile: fastprof.Profile) -> None:
+    """Should a statement get past the check, it has a database of its own."""
+    with sql._connect(1 << 30, 1) as connection:
+        connection.execute("create macro upper(x) as 'poisoned'; create table leak as select 1; set variable x = 1")
+    assert profile.sql("select upper('a') as a").to_pylist() == [{"a": "A"}]
+    with sql._connect(1 << 30, 1) as connection:
+        assert connection.execute("select * from duckdb_tables() where not internal").fetchall() == []
+
+
+COMMENTED = [
+    "/* /* */ */ select 1 as a",
+    "-- \r select 1 as a",
+    "select 1 /* ; */ as a; -- ; ",
+    "select/**/1/**/as/**/a;;",
+    "select '--'::varchar = $$--$$ and e'\\'/*' = $x$'/*$x$ and 1 = 1 -- '",
+    "explain (format json) select 1",
+    "explain (analyze) select 1",
+    "explain analyze select 1",
+]
+
+
+@pytest.mark.parametrize("query", COMMENTED)
+def test_comments_are_no_part_of_a_query(query: str, profile: fastprof.Profile) -> None:
+    values = list(profile.sql(query).to_pylist()[0].values())
+    assert values[0] in (1, True) or "explain" in query
+
+
 def test_duckdb_refuses_files_too(folder: Path) -> None:
     """Its own switches are set, should a query get past the check."""
     file = folder / "private.csv"
-    with sql._connect(1 << 30, 1) as (connection, _):
+    with sql._connect(1 << 30, 1) as connection:
         for query in (f"from read_text('{file}')", f"copy (select 1) to '{folder}/out.csv'", f"attach '{folder}/a.db'"):
             with pytest.raises(duckdb.Error, match=r"disabled|locked"):
                 connection.execute(query)

@@ -6,7 +6,6 @@ of Python. It gets the tables that the query names, and is stopped when it takes
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,9 +33,6 @@ _HEADROOM: Final = 2 << 30
 """Bytes that the process may grow beyond the memory of a confined query while the query runs: for decoded events."""
 _CONFINED: Final = threading.Lock()
 """Held while a confined query runs: the limit is that of the process."""
-
-_SPARE: Final[dict[tuple[int, int, int], DuckDBPyConnection]] = {}
-"""The database of the last query, by process, memory and threads."""
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 
@@ -83,7 +79,7 @@ def query_tables(
         params = list(params)
     faults: list[FastprofError] = []
     guard = _Guard(timeout, memory, faults, is_confined)
-    with _connect(memory, threads) as (connection, registered):
+    with _connect(memory, threads) as connection:
         checked = sql_check.check_query(connection, query, sources)
         if checked.lists_tables:
             yield from sql_tables.list_tables(sources).to_batches(max_chunksize=_BATCH_ROWS)
@@ -91,7 +87,6 @@ def query_tables(
         for name in checked.tables:
             rows = sources[name].open_rows()
             guard.columns += rows.schema.names
-            registered.append(name)
             if not isinstance(rows, pa.Table):  # of a table DuckDB knows the number of rows, and reads it sooner
                 rows = sql_tables.ScannedTable(rows, faults)
             _register_table(connection, name, rows)
@@ -109,43 +104,30 @@ def query_tables(
 
 
 @contextmanager
-def _connect(memory: int, threads: int) -> Iterator[tuple[DuckDBPyConnection, list[str]]]:
-    """An empty database that reaches nothing outside, and a list for the names of tables that are registered. It is
-    made here, where no variable is in reach of a query. If all goes well, it is emptied for the next query: a new one
-    takes longer than many queries."""
+def _connect(memory: int, threads: int) -> Iterator[DuckDBPyConnection]:
+    """A new database that reaches nothing outside. It is made here, where no variable is in reach of a query."""
     try:
         import duckdb
     except ImportError:
         raise UsageError("SQL needs DuckDB: pip install 'fastprof-arrow[sql]'") from None
     if not hasattr(duckdb.DuckDBPyRelation, "to_arrow_reader"):
         raise UsageError(f"SQL needs DuckDB 2 or newer, and {duckdb.__version__} is installed")
-    key = (os.getpid(), memory, threads)  # threads of DuckDB do not survive a fork
-    connection = _SPARE.pop(key, None)
-    if connection is None:
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "python_enable_replacements": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "enable_external_access": False,
-            "temp_directory": "",
-            "memory_limit": f"{memory}B",
-            "threads": threads,
-        }
-        connection = duckdb.connect(":memory:", config=settings)
-        connection.execute("set lock_configuration = true")
-    names: list[str] = []
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "python_enable_replacements": False,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "enable_external_access": False,
+        "temp_directory": "",
+        "memory_limit": f"{memory}B",
+        "threads": threads,
+    }
+    connection = duckdb.connect(":memory:", config=settings)
     try:
-        yield connection, names
-        for name in names:
-            connection.unregister(name)
-        for schema in {name.partition(".")[0] for name in names if "." in name}:
-            connection.execute(f'drop schema "{schema}" cascade')
-        _SPARE.clear()
-        _SPARE[key] = connection
-    except BaseException:
+        connection.execute("set lock_configuration = true")
+        yield connection
+    finally:
         with suppress(duckdb.Error):
             connection.close()
-        raise
 
 
 def _register_table(connection: DuckDBPyConnection, name: str, rows: Any) -> None:

@@ -1,7 +1,7 @@
 """The check of an SQL query before anything runs: one statement that only reads, of tables that exist.
 
-DuckDB parses the query; its syntax tree is searched. Functions that read files or settings, run text as SQL, or make
-huge values from small numbers are not called.
+Comments are removed, then DuckDB parses the query, and its syntax tree is searched; the text that was checked is what
+runs. Functions that read files or settings, run text as SQL, or make huge values from small numbers are not called.
 """
 
 from __future__ import annotations
@@ -31,7 +31,18 @@ _MAKERS: Final = {"repeat": 1, "lpad": 1, "rpad": 1, "bitstring": 0, "range": 0,
 """Functions whose value may be far larger than their arguments, and the first argument that decides it."""
 _READS: Final = "a query is one SELECT, WITH, FROM, VALUES, EXPLAIN, DESCRIBE, SHOW or SUMMARIZE statement"
 _WRITES: Final = ("INSERT", "UPDATE", "DELETE", "MERGE")
-_EXPLAIN: Final = compile_late(r"(?is)\s*explain\b\s*(?:analyze\b)?\s*(?:\([^()]*\)\s*)?")
+_DEEPEST: Final = 200
+_DEEPEST_WITH: Final = 5
+"""Depth of WITH in WITH. DuckDB's parser needs many times longer for each level that is wrong."""
+_EXPLAIN: Final = compile_late(
+    r"(?i)explain\b[ \n]*(?:analyze\b[ \n]*)?(?:\([ \n]*(?:analyze|format[ \n]+[a-z]+)[ \n]*\))?"
+)
+_TOKEN: Final = compile_late(
+    r"""(?isx) (?P<comment> --[^\r\n]* | /\* ) | (?P<dollar> \$(?:[^\W\d]\w*)?\$ ) | (?P<text> e'(?:[^'\\]|\\.|'')*'
+    | '(?:[^']|'')*' | "(?:[^"]|"")*" ) | (?P<word> [\w$]+ ) | (?P<space> \s+ ) | (?P<sign> . )"""
+)
+_COMMENT_MARK: Final = compile_late(r"/\*|\*/")
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _SHOW: Final = compile_late(r"(?is)(?:show|describe|desc)\b")
 _ALL_TABLES: Final = ("", '"tables"', "__show_tables_expanded")
 _WIDTH: Final = compile_late(r"\d{5}|\*|\{[^}]*\{")
@@ -54,9 +65,14 @@ def check_query(connection: DuckDBPyConnection, query: str, known: Collection[st
         raise UsageError(f"a query is a text, not {type(query).__name__}")
     if len(query) > LONGEST:
         raise UsageError(f"the query has {len(query):,} characters; {LONGEST:,} are allowed")
-    statement = _extract_statement(connection, query)
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise UsageError("the query holds characters that are not valid Unicode") from None
+    statement = _clean_statement(query)
     prefix = _EXPLAIN.match(statement)
     plain = statement[prefix.end() :] if prefix else statement
+    _check_kind(connection, statement)
     (row,) = connection.execute("select json_serialize_sql(?::varchar)", [plain]).fetchall()
     try:
         tree = json.loads(row[0])
@@ -66,44 +82,93 @@ def check_query(connection: DuckDBPyConnection, query: str, known: Collection[st
         if tree.get("error_type") == "parser":
             raise UsageError(f"this is not valid SQL: {tree['error_message']}")
         raise UsageError(_READS)
+    if len(tree["statements"]) != 1:
+        raise UsageError(_READS)
     return _check_tree(tree, statement, known)
 
 
-def _extract_statement(connection: DuckDBPyConnection, query: str) -> str:
+def _split_tokens(query: str) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of each token. UsageError: a text or a comment has no end."""
+    start = 0
+    while start < len(query):
+        token = _TOKEN.match(query, start)
+        assert token is not None  # a sign is any character
+        kind, text, end = str(token.lastgroup), token[0], token.end()
+        if kind == "dollar":
+            kind, end = "text", query.find(text, end) + len(text)
+        elif text == "/*":
+            depth = 1
+            while depth:
+                mark = _COMMENT_MARK.search(query, end)
+                if mark is None:
+                    raise UsageError("this is not valid SQL: a comment has no end")
+                depth, end = depth + (1 if mark[0] == "/*" else -1), mark.end()
+        if end <= start or text in ("'", '"'):
+            raise UsageError("this is not valid SQL: unterminated text")
+        yield kind, query[start:end]
+        start = end
+
+
+def _clean_statement(query: str) -> str:
+    """Return the one statement of a query without comments. UsageError: it has none or several, or is nested so that
+    DuckDB's parser takes too long."""
+    statements: list[list[str]] = [[]]
+    opened: list[str] = []
+    withs = 0
+    last = ""
+    for kind, text in _split_tokens(query):
+        if kind in ("space", "comment"):
+            statements[-1].append("\n" if "\n" in text and kind == "space" else " ")
+            continue
+        if kind == "sign" and text in _CLOSING:
+            is_with = text == "(" and last in ("as", "materialized")
+            withs += is_with
+            opened.append("with" if is_with else text)
+            if len(opened) > _DEEPEST or withs > _DEEPEST_WITH:
+                raise UsageError("the query is nested too deeply")
+        elif kind == "sign" and text in ")]}":
+            begin = opened.pop() if opened else ""
+            withs -= begin == "with"
+            if _CLOSING["(" if begin == "with" else begin or "{"] != text or not begin:
+                raise UsageError(f"this is not valid SQL: {text!r} closes nothing")
+        if kind == "sign" and text == ";":
+            statements.append([])
+        else:
+            statements[-1].append(text)
+        last = text.lower()
+    if opened:
+        raise UsageError(f"this is not valid SQL: {opened[-1].replace('with', '(')!r} is not closed")
+    texts = [text for parts in statements if (text := "".join(parts).strip())]
+    if len(texts) != 1:
+        raise UsageError("the query is empty" if not texts else f"{_READS}, and this is {len(texts)} statements")
+    return texts[0]
+
+
+def _check_kind(connection: DuckDBPyConnection, statement: str) -> None:
+    """Check that DuckDB sees one statement, which may read only."""
     import duckdb
 
     try:
-        statements = connection.extract_statements(query)
-        kind = statements[0].type.name if statements else ""
+        kinds = [part.type.name for part in connection.extract_statements(statement)]
     except (duckdb.ParserException, duckdb.NotImplementedException, duckdb.InvalidInputException) as error:
         text = " ".join(str(error).split("\n\n")[0].split()).partition(": ")[2]
         raise UsageError(f"this is not valid SQL: {text}") from None
     except (duckdb.Error, ValueError):  # statements that Python's side of DuckDB does not know
         raise UsageError(_READS) from None
-    if len(statements) != 1:
-        count = len(statements)
-        raise UsageError("the query is empty" if not count else f"{_READS}, and this is {count} statements")
-    if kind == "MULTI":
+    if kinds == ["MULTI"]:
         raise UsageError("PIVOT needs its columns: PIVOT table ON column IN ('a', 'b') USING sum(x)")
-    if kind not in ("SELECT", "EXPLAIN"):
-        raise UsageError(f"{_READS}, not {kind}")
-    statement: str = statements[0].query.strip().rstrip(";")
-    while statement.startswith(("--", "/*")):
-        statement = statement.partition("\n" if statement.startswith("--") else "*/")[2].lstrip()
-    return statement
+    if kinds not in (["SELECT"], ["EXPLAIN"]):
+        raise UsageError(f"{_READS}, not {', '.join(kinds) or 'this'}")
 
 
 def _check_tree(tree: Any, statement: str, known: Collection[str]) -> CheckedQuery:
     """Check the tables and functions of a syntax tree."""
-    nodes = list(_list_nodes(tree))
-    defined = {str(node["cte_name"]).lower() for node in nodes if "cte_name" in node}  # recursive ones
-    for node in nodes:
-        if isinstance(definitions := node.get("cte_map"), dict):
-            defined |= {str(entry["key"]).lower() for entry in definitions["map"]}
+    scoped = list(_list_scopes(tree))
+    nodes = [node for node, _ in scoped]
     table_functions = {id(node["function"]) for node in nodes if node.get("type") == "TABLE_FUNCTION"}
     tables: dict[str, None] = {}
     lists_tables = False
-    for node in nodes:
+    for node, defined in scoped:
         kind = str(node.get("type", ""))
         if kind.endswith("_QUERY_NODE") and kind.startswith(_WRITES):
             raise UsageError(f"{_READS}, without {kind.partition('_')[0]}")
@@ -119,11 +184,29 @@ def _check_tree(tree: Any, statement: str, known: Collection[str]) -> CheckedQue
                 name = f"{schema}.{name}"
             if name in known:
                 tables[name] = None
-            elif name not in defined:
+            elif name not in defined or schema:
                 raise UsageError(explain_unknown_table(name, known))
         elif "function_name" in node:
             _check_function(node, id(node) in table_functions)
     return CheckedQuery(statement, tuple(tables), lists_tables)
+
+
+def _list_scopes(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """Yield every object of a syntax tree with the names of the common table expressions that it sees."""
+    left: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
+    while left:
+        node, names = left.pop()
+        if isinstance(node, list):
+            left += [(child, names) for child in node]
+        elif isinstance(node, dict):
+            yield node, names
+            if "cte_name" in node:  # a recursive one sees itself
+                names |= {str(node["cte_name"]).lower()}
+            definitions = node.get("cte_map")
+            for entry in definitions["map"] if isinstance(definitions, dict) else ():
+                left.append((entry["value"], names))
+                names |= {str(entry["key"]).lower()}
+            left += [(child, names) for key, child in node.items() if key != "cte_map" or not definitions]
 
 
 def _list_nodes(tree: Any) -> Iterator[dict[str, Any]]:
