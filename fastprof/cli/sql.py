@@ -158,7 +158,10 @@ def _write_parquet(write: Write, schema: pa.Schema, batches: Iterator[pa.RecordB
 
     from fastprof.export.writers import CountedSink, ParquetWriter
 
-    writer = ParquetWriter(pa.PythonFile(CountedSink(write), mode="w"), schema)
-    for batch in batches:
-        writer.write(pa.Table.from_batches([batch]))
-    writer.close()
+    with pa.PythonFile(CountedSink(write), mode="w") as file:
+        writer = ParquetWriter(file, schema)
+        try:
+            for batch in batches:
+                writer.write(pa.Table.from_batches([batch]))
+        finally:
+            writer.close()  # while its file is open, also after an error, when the file gets no name

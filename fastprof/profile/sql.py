@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fastprof.errors import FastprofError, MemoryLimitError, UsageError
 from fastprof.wording.patterns import compile_late
@@ -80,7 +81,8 @@ def query_tables(
     faults: list[FastprofError] = []
     guard = _Guard(timeout, memory, faults, is_confined)
     with _connect(memory, threads) as connection:
-        checked = sql_check.check_query(connection, query, sources)
+        with guard.limits(connection):
+            checked = sql_check.check_query(connection, query, sources)
         if checked.lists_tables:
             yield from sql_tables.list_tables(sources).to_batches(max_chunksize=_BATCH_ROWS)
             return
@@ -89,7 +91,8 @@ def query_tables(
             guard.columns += rows.schema.names
             if not isinstance(rows, pa.Table):  # of a table DuckDB knows the number of rows, and reads it sooner
                 rows = sql_tables.ScannedTable(rows, faults)
-            _register_table(connection, name, rows)
+            with guard.limits(connection):
+                _register_table(connection, name, rows)
         with guard.limits(connection):
             answer = _write_odd_values(connection.sql(checked.text, params=params))
             batches = answer.to_arrow_reader(_BATCH_ROWS)
@@ -184,7 +187,7 @@ class _Guard:
             known = list(dict.fromkeys(self.columns))
             listed = f"; there are: {', '.join(known)}" if known else ""
             return UsageError(f"no column {name!r} in the tables of the query{listed}{suggest_name(name, known)}")
-        plain = " ".join((text or str(error)).partition("\n\nLINE ")[0].split())
+        plain = next((line.strip() for line in (text or str(error)).splitlines() if line.strip()), kind)
         return UsageError(f"DuckDB cannot answer the query: {plain}")
 
 
@@ -238,7 +241,8 @@ def _is_usual(kind: Any) -> bool:
     return name not in _ODD
 
 
-_ODD: Final = ("interval", "union", "bit", "bignum", "variant", "uuid", "time", "time_ns", "time with time zone")
+_ODD: Final = ("interval", "union", "bit", "bignum", "variant", "uuid", "time", "time_ns", "time with time zone",
+                "uhugeint")  # fmt: skip
 """Types whose values become texts."""
 
 
@@ -254,10 +258,48 @@ def _choose_plain_type(kind: pa.DataType) -> pa.DataType:
 def _make_plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = [array.storage if isinstance(array, pa.ExtensionArray) else array for array in batch.columns]
     try:
-        arrays = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+        arrays = [_cast_exactly(array, field.type) for array, field in zip(arrays, schema, strict=True)]
     except pa.ArrowInvalid as error:
         raise UsageError(f"an integer of the answer exceeds 64 bits; cast it to double: {error}") from None
+    for array, field in zip(arrays, schema, strict=True):
+        _check_years(array, field.name)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array as another type. Decimals become the nearest numbers, which pyarrow's cast does not give."""
+    if pa.types.is_list(kind) and array.type != kind:
+        values = _cast_exactly(array.values, kind.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, mask=array.is_null() if array.null_count else None)
+    if pa.types.is_decimal(array.type) and pa.types.is_floating(kind):
+        return array.cast(pa.string()).cast(kind)
+    return array.cast(kind)
+
+
+def _check_years(array: pa.Array, name: str) -> None:
+    """Check the years of dates and times: Python has 1 to 9999. UsageError: others."""
+    kind = array.type
+    if pa.types.is_map(kind):
+        parts = [array.keys, array.items]
+    elif pa.types.is_struct(kind):
+        parts = array.flatten()
+    else:
+        parts = [array.flatten()] if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) else []
+    for part in parts:
+        _check_years(part, name)
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return
+    per_day = 1 if pa.types.is_date32(kind) else 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+    extremes = pc.min_max(array.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())).as_py()
+    if extremes["min"] is not None and (
+        extremes["min"] < _FIRST_DAY * per_day or extremes["max"] >= _LAST_DAY * per_day
+    ):
+        raise UsageError(f"the column {name!r} has times outside of the years 1 to 9999; cast it to varchar")
+
+
+_FIRST_DAY: Final = -719_162
+_LAST_DAY: Final = 2_932_897
+"""Days since 1970 of the years 1 and 10000."""
 
 
 def collect_table(batches: Iterator[pa.RecordBatch], memory: int) -> pa.Table:

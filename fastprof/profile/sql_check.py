@@ -33,7 +33,9 @@ _READS: Final = "a query is one SELECT, WITH, FROM, VALUES, EXPLAIN, DESCRIBE, S
 _WRITES: Final = ("INSERT", "UPDATE", "DELETE", "MERGE")
 _DEEPEST: Final = 200
 _DEEPEST_WITH: Final = 5
-"""Depth of WITH in WITH. DuckDB's parser needs many times longer for each level that is wrong."""
+"""Depth of WITH in WITH."""
+_LONGEST_PARSED: Final = 1 << 21
+"""Characters that DuckDB's parser may read: it reads a wrong query five times again for each level of WITH."""
 _EXPLAIN: Final = compile_late(
     r"(?i)explain\b[ \n]*(?:analyze\b[ \n]*)?(?:\([ \n]*(?:analyze|format[ \n]+[a-z]+)[ \n]*\))?"
 )
@@ -114,7 +116,7 @@ def _clean_statement(query: str) -> str:
     DuckDB's parser takes too long."""
     statements: list[list[str]] = [[]]
     opened: list[str] = []
-    withs = 0
+    withs = deepest = 0
     last = ""
     for kind, text in _split_tokens(query):
         if kind in ("space", "comment"):
@@ -123,6 +125,7 @@ def _clean_statement(query: str) -> str:
         if kind == "sign" and text in _CLOSING:
             is_with = text == "(" and last in ("as", "materialized")
             withs += is_with
+            deepest = max(deepest, withs)
             opened.append("with" if is_with else text)
             if len(opened) > _DEEPEST or withs > _DEEPEST_WITH:
                 raise UsageError("the query is nested too deeply")
@@ -138,6 +141,8 @@ def _clean_statement(query: str) -> str:
         last = text.lower()
     if opened:
         raise UsageError(f"this is not valid SQL: {opened[-1].replace('with', '(')!r} is not closed")
+    if len(query) * 5**deepest > _LONGEST_PARSED:
+        raise UsageError(f"a query of {len(query):,} characters is too long for {deepest} levels of WITH")
     texts = [text for parts in statements if (text := "".join(parts).strip())]
     if len(texts) != 1:
         raise UsageError("the query is empty" if not texts else f"{_READS}, and this is {len(texts)} statements")
