@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 import fastprof
-from fastprof.profile import sql
-from fastprof.profile.sql import collect_table, query_profile
+from fastprof.profile import sql, sql_tables
+from fastprof.profile.sql import collect_table, query_profile, query_tables
 
 SECRET = "the text of a private file"
 REFUSED = [
@@ -233,3 +237,38 @@ def test_duckdb_refuses_files_too(folder: Path) -> None:
         with pytest.raises(duckdb.CatalogException):
             connection.execute("select * from python_object")
     assert [path.name for path in folder.iterdir()] == ["private.csv"]
+
+
+def test_a_query_that_does_not_stop_holds_up_no_others(
+    profile: fastprof.Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql, "_GRACE", 0.0)
+    rows = pa.table({"a": [1]})
+    may_go_on, is_given_up = threading.Event(), threading.Event()
+
+    class Slow(ds.InMemoryDataset):  # type: ignore[misc]
+        def scanner(self, **how: object) -> object:
+            may_go_on.wait(30)
+            return super().scanner(**how)
+
+    sources = {"slow": sql_tables.SqlSource(lambda: Slow(rows), rows.schema)}
+    errors: list[str] = []
+
+    def give_up(error: fastprof.FastprofError) -> None:
+        errors.append(str(error))
+        is_given_up.set()
+
+    def ask_slowly() -> None:
+        batches = query_tables(sources, "from slow", None, 1 << 30, 0.05, 1, is_confined=True, give_up=give_up)
+        with suppress(fastprof.UsageError):
+            collect_table(batches, 1 << 30)
+
+    asking = threading.Thread(target=ask_slowly)
+    asking.start()
+    assert is_given_up.wait(30)
+    assert errors[0] == "the query was stopped after 0.05 s; --timeout sets this limit"
+    with pytest.raises(fastprof.EngineError, match="a query is still being stopped"):
+        collect_table(query_profile(profile, "select 1", is_confined=True), 1 << 20)
+    may_go_on.set()
+    asking.join()
+    assert collect_table(query_profile(profile, "select 1 as a", is_confined=True), 1 << 20).num_rows == 1

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import arguments, output
-from fastprof.errors import UnreadableError, UsageError
+from fastprof.errors import FastprofError, UnreadableError, UsageError
 from fastprof.export.new_files import Write, open_new_file
 from fastprof.render.table_forms import FORMATS, render_table
 
@@ -88,11 +89,20 @@ def run(args: argparse.Namespace) -> None:
     else:
         timeout = args.timeout / _PS if args.timeout else sql.TIMEOUT
         params = dict(args.param) or None
-        batches = sql.query_tables(sources, query, params, memory, timeout, threads, is_confined=True)
+        batches = sql.query_tables(
+            sources, query, params, memory, timeout, threads, is_confined=True, give_up=_end_process
+        )
     _write_answer(args, form, batches, memory)
     if profile is not None:
         arguments.note_log(profile, args)
     output.note_written(args)
+
+
+def _end_process(error: FastprofError) -> None:
+    """End the process, whose query does not stop."""
+    sys.stderr.write(f"fastprof: {error}\n")
+    sys.stderr.flush()
+    os._exit(70)
 
 
 def _choose_form(args: argparse.Namespace) -> str:

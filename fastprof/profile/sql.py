@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.errors import FastprofError, MemoryLimitError, UsageError
+from fastprof.errors import EngineError, FastprofError, MemoryLimitError, UsageError
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import format_size
 from fastprof.wording.spelling import suggest_name
@@ -34,6 +34,12 @@ _HEADROOM: Final = 2 << 30
 """Bytes that the process may grow beyond the memory of a confined query while the query runs: for decoded events."""
 _CONFINED: Final = threading.Lock()
 """Held while a confined query runs: the limit is that of the process."""
+_STUCK: Final = threading.Event()
+"""Set while the query that holds it does not stop."""
+_PAUSE: Final = 0.1
+"""Seconds between attempts to stop a query."""
+_GRACE: Final = 5.0
+"""Seconds in which a query should stop. DuckDB stops between steps of its work, some of which are long."""
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 
@@ -64,11 +70,14 @@ def query_tables(
     threads: int,
     *,
     is_confined: bool = False,
+    give_up: Callable[[FastprofError], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the answer, at least one batch, which may be empty.
 
     ``sources``: tables by name. ``is_confined``: also limit the address space of this process while DuckDB works, which
-    bounds single values as well. UsageError: the query is not allowed, wrong, or too slow; MemoryLimitError.
+    bounds single values as well. ``give_up``: called in another thread if the query is too slow and does not stop.
+    UsageError: the query is not allowed, wrong, or too slow; MemoryLimitError; EngineError: it is confined, and another
+    one does not stop.
     """
     from fastprof.profile import sql_check, sql_tables
 
@@ -79,7 +88,7 @@ def query_tables(
     if params is not None and not isinstance(params, Mapping):
         params = list(params)
     faults: list[FastprofError] = []
-    guard = _Guard(timeout, memory, faults, is_confined)
+    guard = _Guard(timeout, memory, faults, is_confined, give_up)
     with _connect(memory, threads) as connection:
         with guard.limits(connection):
             checked = sql_check.check_query(connection, query, sources)
@@ -145,7 +154,15 @@ def _register_table(connection: DuckDBPyConnection, name: str, rows: Any) -> Non
 class _Guard:
     """Limits of a query, and the wording of its errors. ``columns``: those of its tables."""
 
-    def __init__(self, timeout: float, memory: int, faults: list[FastprofError], is_confined: bool) -> None:
+    def __init__(
+        self,
+        timeout: float,
+        memory: int,
+        faults: list[FastprofError],
+        is_confined: bool,
+        give_up: Callable[[FastprofError], None] | None,
+    ) -> None:
+        self._give_up = give_up
         self._timeout, self._memory, self._faults, self._is_confined = timeout, memory, faults, is_confined
         self._left = timeout
         self.columns: list[str] = []
@@ -155,11 +172,11 @@ class _Guard:
         """Stop DuckDB when the time is over, and word its errors."""
         import duckdb
 
-        with _CONFINED if self._is_confined else nullcontext():
+        with _take_turn() if self._is_confined else nullcontext():
             started = time.monotonic()
-            timer = threading.Timer(max(self._left, 0), connection.interrupt)
-            timer.daemon = True
-            timer.start()
+            is_done = threading.Event()
+            watcher = threading.Thread(target=self._stop_late, args=(connection, is_done, self._left), daemon=True)
+            watcher.start()
             try:
                 with _bound_address_space(self._memory + _HEADROOM if self._is_confined else 0):
                     yield
@@ -170,14 +187,30 @@ class _Guard:
                     raise self._faults[0] from None
                 raise self._explain(error, time.monotonic() - started >= self._left) from None
             finally:
-                timer.cancel()
+                is_done.set()
+                watcher.join()
                 self._left -= time.monotonic() - started
+
+    def _stop_late(self, connection: DuckDBPyConnection, is_done: threading.Event, seconds: float) -> None:
+        """Stop a query that is not done after these seconds; say so if it does not stop."""
+        if is_done.wait(max(seconds, 0)):
+            return
+        began = time.monotonic()
+        while not is_done.wait(_PAUSE):
+            connection.interrupt()  # again and again: one that comes between two steps is lost
+            if self._is_confined and time.monotonic() - began >= _GRACE:
+                _STUCK.set()
+                if self._give_up is not None:
+                    self._give_up(self._explain_lateness())
+
+    def _explain_lateness(self) -> UsageError:
+        return UsageError(f"the query was stopped after {self._timeout:g} s; --timeout sets this limit")
 
     def _explain(self, error: Exception, is_late: bool) -> FastprofError:
         """Return the error of a query in plain words."""
         kind, _, text = str(error).partition(": ")
         if "interrupt" in str(error).lower() and is_late:
-            return UsageError(f"the query was stopped after {self._timeout:g} s; --timeout sets this limit")
+            return self._explain_lateness()
         if isinstance(error, MemoryError) or "out of memory" in kind.lower() or "failed to allocate" in str(error):
             size = format_size(self._memory)
             return MemoryLimitError(f"the query needs more than {size} of memory; --memory sets this limit")
@@ -197,6 +230,19 @@ _UNKNOWN_COLUMN: Final = compile_late(
     r'Referenced column "([^"]+)" (?:not found|was not found)|does not have a column named "([^"]+)"'
     r'|Column "([^"]+)" does not exist'
 )
+
+
+@contextmanager
+def _take_turn() -> Iterator[None]:
+    """Wait until no other confined query runs. EngineError: one does not stop."""
+    while not _CONFINED.acquire(timeout=_PAUSE):
+        if _STUCK.is_set():
+            raise EngineError("a query is still being stopped; try again later")
+    try:
+        yield
+    finally:
+        _STUCK.clear()
+        _CONFINED.release()
 
 
 @contextmanager
