@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import fastprof
+from fastprof.cli.main import main
 from fastprof.profile import sql, sql_tables
 from fastprof.profile.sql import collect_table, query_profile, query_tables
 
@@ -205,6 +206,70 @@ def test_a_query_leaves_nothing_to_the_next(profile: fastprof.Profile) -> None:
     assert profile.sql("select upper('a') as a").to_pylist() == [{"a": "A"}]
     with sql._connect(1 << 30, 1) as connection:
         assert connection.execute("select * from duckdb_tables() where not internal").fetchall() == []
+
+
+EXPLODING = [
+    "with " + ", ".join("a as (select 1)" for _ in range(60)) + " select 1",
+    "with t0 as (select 1 as a), "
+    + ", ".join(f"t{i} as not materialized (select * from t{i - 1} a, t{i - 1} b)" for i in range(1, 30))
+    + " select count(*) from t29",
+    "select 1 + 1 as a0, " + ", ".join(f"a{i - 1} + a{i - 1} as a{i}" for i in range(1, 30)),
+    "select 'x' || 'x' as a0, " + ", ".join(f"a{i - 1} || a{i - 1} as a{i}" for i in range(1, 40)),
+    "select a from (select a + a as a from " * 30 + "(select 1 as a)" + ") where a > 0" * 30,
+    "select length(" + " || ".join(["repeat(repeat('x', 10000), 10000)"] * 30) + ")",
+    "select length(" + " || ".join(["repeat('x', 10000)"] * 30) + " || repeat(repeat('x', 10000), length('xxxxxx')))",
+    "select levenshtein(repeat('a', 10000), repeat('b', 10000))",
+    "select replace(repeat('a', 1000), 'a', repeat('b', 10000) || repeat('b', 10000))",
+    "select len(range(d, d + to_years(1000), to_microseconds(1))) from (select now() as d)",
+    "select list_sum(list_transform(range(10000), lambda x: list_sum(list_transform(range(10000), lambda y: x + y))))",
+    "select list_reduce(list_transform(range(60), lambda x: 'aaaaaaaa'), lambda a, b: a || a)",
+    "select repeat('a', 10000 * 1000000)",
+    "select equi_width_bins(0, 1000000000, 1000000000, true)",
+    "select * from events where " + " or ".join(f"duration_ps = {i}" for i in range(6000)),
+    "select " + "abs(" * 250 + "1" + ")" * 250,
+    "select x" + ".a" * 5000 + " from (select 1 as x)",
+    "select " + ", ".join(["1"] * 30_000),
+    "select " + ",".join(["1"] * 60_000),
+    "select (1",
+    "select 1)",
+    "select (1]",
+    "select ']",
+]
+
+
+@pytest.mark.parametrize("query", EXPLODING, ids=lambda query: query[:60])
+def test_a_query_that_grows_is_not_run(query: str, profile: fastprof.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "_write_odd_values", None)  # the next step would fail
+    with pytest.raises(fastprof.UsageError):
+        profile.sql(query)
+
+
+GROWN = [
+    "select replace(replace(replace(replace(name, 'fusion', 'f'), 'copy', 'c'), '.', ''), '-', '') as a from events",
+    "select repeat('=', (duration_ps / 1e6)::int % 20) as a from events",
+    "with a as (select name as n from events), b as (select n || '/' || n as n from a), c as (from b) "
+    "select c.n, count(*) as k from c join b using (n) group by c.n order by k",
+    "select list_transform(range(3), lambda i: i * duration_ps) as a from events",
+    "select list_reduce([1, 2, 3], lambda a, b: a + b) as a",
+    "select list_reduce(['a', 'b'], lambda a, b: a || ',' || b) as a",
+    "with recursive t(i) as (select 1 union all select i + 1 from t where i < 9) select sum(i) as a from t",
+    "select * from events where duration_ps in (" + ", ".join(map(str, range(5000))) + ")",
+    "select " + " || ".join(["name"] * 100) + " as a from events",
+    "select sum(i) as a from generate_series(1, 1000000) t(i)",
+    "select lpad(name, 40, ' ') || rpad(printf('%8.2f', duration_ps / 1000), 10, ' ') as a from events",
+]
+
+
+@pytest.mark.parametrize("query", GROWN, ids=lambda query: query[:60])
+def test_a_usual_query_is_not_too_large(query: str, profile: fastprof.Profile) -> None:
+    assert profile.sql(query).num_columns > 0
+
+
+def test_an_error_in_the_middle_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "select case when range > 400000 then error('stop here') else range end as a from range(1000000)"
+    assert main(["sql", "demo/pod", query, "-o", str(tmp_path / "a.parquet")]) == 2
+    assert capsys.readouterr().err == "fastprof: DuckDB cannot answer the query: stop here\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 COMMENTED = [

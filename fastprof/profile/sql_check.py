@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.errors import UsageError
+from fastprof.profile import sql_growth
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.spelling import suggest_name
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 1 << 20
 """Characters of a query."""
+_MOST_TOKENS: Final = 100_000
 _MOST_CONSTANT: Final = 10_000
 _TABLE_FUNCTIONS: Final = ("range", "generate_series", "unnest", "json_each", "json_tree")
 _REFUSED: Final = frozenset((
@@ -27,7 +29,9 @@ _REFUSED: Final = frozenset((
     "json_serialize_plan", "nextval", "currval", "setseed", "write_log", "sql_auto_complete",
 ))  # fmt: skip
 _MAKERS: Final = {"repeat": 1, "lpad": 1, "rpad": 1, "bitstring": 0, "range": 0, "generate_series": 0,
-                  "list_resize": 1, "array_resize": 1, "format": 0, "printf": 0}  # fmt: skip
+                  "list_resize": 1, "array_resize": 1, "format": 0, "printf": 0,
+                  "to_base": 1, "bar": 1, "equi_width_bins": 2, "approx_top_k": 1, "reservoir_quantile": 2,
+                  "bitstring_agg": 1}  # fmt: skip
 """Functions whose value may be far larger than their arguments, and the first argument that decides it."""
 _READS: Final = "a query is one SELECT, WITH, FROM, VALUES, EXPLAIN, DESCRIBE, SHOW or SUMMARIZE statement"
 _WRITES: Final = ("INSERT", "UPDATE", "DELETE", "MERGE")
@@ -86,6 +90,7 @@ def check_query(connection: DuckDBPyConnection, query: str, known: Collection[st
         raise UsageError(_READS)
     if len(tree["statements"]) != 1:
         raise UsageError(_READS)
+    sql_growth.check_growth(tree)
     return _check_tree(tree, statement, known)
 
 
@@ -116,12 +121,15 @@ def _clean_statement(query: str) -> str:
     DuckDB's parser takes too long."""
     statements: list[list[str]] = [[]]
     opened: list[str] = []
-    withs = deepest = 0
+    withs = deepest = count = 0
     last = ""
     for kind, text in _split_tokens(query):
         if kind in ("space", "comment"):
             statements[-1].append("\n" if "\n" in text and kind == "space" else " ")
             continue
+        count += 1
+        if count > _MOST_TOKENS:
+            raise UsageError(f"the query has too many words and signs; {_MOST_TOKENS:,} are allowed")
         if kind == "sign" and text in _CLOSING:
             is_with = text == "(" and last in ("as", "materialized")
             withs += is_with
