@@ -246,7 +246,7 @@ def test_a_query_that_grows_is_not_run(query: str, profile: fastprof.Profile, mo
 
 GROWN = [
     "select replace(replace(replace(replace(name, 'fusion', 'f'), 'copy', 'c'), '.', ''), '-', '') as a from events",
-    "select repeat('=', (duration_ps / 1e6)::int % 20) as a from events",
+    "select repeat('=', (duration_ps / 1000)::int % 20) as a from events",
     "with a as (select name as n from events), b as (select n || '/' || n as n from a), c as (from b) "
     "select c.n, count(*) as k from c join b using (n) group by c.n order by k",
     "select list_transform(range(3), lambda i: i * duration_ps) as a from events",

@@ -13,7 +13,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastprof.errors import EngineError, FastprofError, MemoryLimitError, UsageError
 from fastprof.wording.patterns import compile_late
@@ -324,6 +323,8 @@ def _cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _check_years(array: pa.Array, name: str) -> None:
     """Check the years of dates and times: Python has 1 to 9999. UsageError: others."""
+    import pyarrow.compute as pc
+
     kind = array.type
     if pa.types.is_map(kind):
         parts = [array.keys, array.items]

@@ -33,15 +33,16 @@ _WIDENED: Final = {"bin": 8, "to_binary": 8, "hex": 2, "to_hex": 2, "to_base64":
 _RESIZED: Final = ("list_resize", "array_resize", "lpad", "rpad", "bitstring")
 _SERIES: Final = ("range", "generate_series")
 _PLAIN: Final = frozenset((
-    "+", "-", "/", "//", "%", "round", "floor", "ceil", "len", "length", "array_length", "list_count", "abs", "least", "greatest", "min", "max", "count",
+    "+", "-", "/", "//", "%", "round", "floor", "ceil",
+    "len", "length", "array_length", "list_count", "abs", "least", "greatest", "min", "max", "count",
     "count_star",
 ))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """Number of parts that an expression or a query stands for, and size of its largest value. ``columns``: those of a
-    query, by name; that of "" may have any other name."""
+    """Number of parts of an expression or a query once it is expanded, and size of its largest value. ``columns``:
+    those of a query, by name; that of "" may have any other name."""
 
     parts: int = 1
     size: float = 1
@@ -104,7 +105,7 @@ def _measure(node: Any, columns: Mapping[str, _Extent], names: Mapping[str, _Ext
                     seen[name] = _join((column, seen[name])) if name in seen else column
             extent = _rename(_Extent(sums.parts, sums.size, seen), node.get("column_name_alias") or ())
     if extent.parts > _MOST_PARTS:
-        raise UsageError("the query stands for too many parts: names in it stand for others, many times over")
+        raise UsageError("the query has too many parts once its names are replaced by what they mean")
     if extent.size > _MOST_SIZE:
         raise UsageError("the query would make a value that is too large")
     return extent
