@@ -107,6 +107,7 @@ REFUSED = [
     "select $a$ ; $b$",
     "-- \r ",
     "select '\ud800'",
+    "select 1 as a \0; select 2",
     # a name with a schema is a table
     'with "pg_catalog.pg_settings" as (select 1) from pg_catalog.pg_settings',
     "with pg_settings as (select 1) from pg_catalog.pg_settings",

@@ -75,6 +75,8 @@ def check_query(connection: DuckDBPyConnection, query: str, known: Collection[st
         query.encode()
     except UnicodeEncodeError:
         raise UsageError("the query holds characters that are not valid Unicode") from None
+    if "\0" in query:
+        raise UsageError("the query holds a character of code 0")
     statement = _clean_statement(query)
     prefix = _EXPLAIN.match(statement)
     plain = statement[prefix.end() :] if prefix else statement
@@ -345,7 +347,8 @@ def _measure(node: Any, columns: Mapping[str, _Extent], names: Mapping[str, _Ext
         extent = _rename(names.get(str(node["table_name"]).lower(), _Extent()), node.get("column_name_alias") or ())
     else:
         arguments = [argument["expression"] for argument in node["arguments"]] if kind == "FUNCTION" else []
-        rest = [child for child in _list_parts(list(node.values())) if not any(child is each for each in arguments)]
+        known = set(map(id, arguments))
+        rest = [child for child in _list_parts(list(node.values())) if id(child) not in known]
         children = [_measure(child, columns, names) for child in arguments + rest]
         sums = _Extent(1 + sum(child.parts for child in children), max((c.size for c in children), default=1))
         if kind == "TABLE_FUNCTION":
@@ -397,8 +400,9 @@ def _measure_query(node: Any, columns: Mapping[str, _Extent], names: Mapping[str
             if expression.get("alias"):
                 seen.setdefault(name, extent)
     rest = [value for key, value in node.items() if key not in ("cte_map", "select_list", "from_table")]
+    visible = {**seen, **made}
     for part in _list_parts(rest):
-        extent = _measure(part, {**seen, **made}, names)
+        extent = _measure(part, visible, names)
         parts += extent.parts
         for name, column in (extent.columns or {}).items():
             made[name] = _join((column, made[name])) if name in made else column
