@@ -116,6 +116,28 @@ def test_sums_of_times_are_integers(pod: fastprof.Profile) -> None:
         pod.sql("select sum(9223372036854775807) from range(3)")
 
 
+def test_decimals_are_the_nearest_numbers(pod: fastprof.Profile) -> None:
+    rows = pod.sql("select i * 0.001 as x, [i * 0.001] as l from range(20000) t(i)")
+    wanted = [float(f"{i // 1000}.{i % 1000:03}") for i in range(20000)]
+    assert rows["x"].to_pylist() == wanted
+    assert rows["l"].to_pylist() == [[x] for x in wanted]
+    large = "select 0.3 as a, 12345678901234567890123456789.012345678 as b, [0.7, null] as c"
+    assert pod.sql(large).to_pylist() == [{"a": 0.3, "b": 1.2345678901234568e28, "c": [0.7, None]}]
+
+
+def test_integers_of_128_bits_are_exact_or_texts(pod: fastprof.Profile) -> None:
+    most = "340282366920938463463374607431768211455"
+    assert pod.sql(f"select {most}::uhugeint as a").to_pylist() == [{"a": most}]
+
+
+@pytest.mark.parametrize("value", ["date '290000-01-01'", "'infinity'::timestamp", "[date '0044-01-01 (BC)']"])
+def test_years_that_python_lacks_are_named(value: str, pod: fastprof.Profile) -> None:
+    with pytest.raises(fastprof.UsageError, match="the column 'a' has times outside of the years 1 to 9999"):
+        pod.sql(f"select {value} as a")
+    last = pod.sql("select timestamp '9999-12-31 23:59:59.999999' as a, date '0001-01-01' as b").to_pylist()
+    assert [str(value) for value in last[0].values()] == ["9999-12-31 23:59:59.999999", "0001-01-01"]
+
+
 def test_parameters(pod: fastprof.Profile) -> None:
     query = "select count(*) as n from events where host = $host and duration_ps > $least"
     assert pod.sql(query, {"host": "host0", "least": 0}).to_pylist() == [{"n": 288}]

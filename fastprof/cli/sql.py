@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastprof.cli import arguments, output
-from fastprof.errors import UnreadableError, UsageError
+from fastprof.errors import FastprofError, UnreadableError, UsageError
 from fastprof.export.new_files import Write, open_new_file
 from fastprof.render.table_forms import FORMATS, render_table
 from fastprof.wording.patterns import compile_late
@@ -105,11 +105,20 @@ def run(args: argparse.Namespace) -> None:
     else:
         timeout = args.timeout / _PS if args.timeout else sql.TIMEOUT
         params = dict(args.param) or None
-        batches = sql.query_tables(sources, query, params, memory, timeout, threads, is_confined=True)
+        batches = sql.query_tables(
+            sources, query, params, memory, timeout, threads, is_confined=True, give_up=_end_process
+        )
     _write_answer(args, form, batches, memory, profile, query or "")
     if profile is not None:
         arguments.note_log(profile, args)
     output.note_written(args)
+
+
+def _end_process(error: FastprofError) -> None:
+    """End the process, whose query does not stop."""
+    sys.stderr.write(f"fastprof: {error}\n")
+    sys.stderr.flush()
+    os._exit(70)
 
 
 def _choose_form(args: argparse.Namespace) -> str:
@@ -190,7 +199,10 @@ def _write_parquet(write: Write, schema: pa.Schema, batches: Iterator[pa.RecordB
 
     from fastprof.export.writers import CountedSink, ParquetWriter
 
-    writer = ParquetWriter(pa.PythonFile(CountedSink(write), mode="w"), schema)
-    for batch in batches:
-        writer.write(pa.Table.from_batches([batch]))
-    writer.close()
+    with pa.PythonFile(CountedSink(write), mode="w") as file:
+        writer = ParquetWriter(file, schema)
+        try:
+            for batch in batches:
+                writer.write(pa.Table.from_batches([batch]))
+        finally:
+            writer.close()  # while its file is open, also after an error, when the file gets no name

@@ -6,17 +6,16 @@ of Python. It gets the tables that the query names, and is stopped when it takes
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from fastprof.errors import FastprofError, MemoryLimitError, UsageError
+from fastprof.errors import EngineError, FastprofError, MemoryLimitError, UsageError
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import format_size
 from fastprof.wording.spelling import suggest_name
@@ -35,9 +34,12 @@ _HEADROOM: Final = 2 << 30
 """Bytes that the process may grow beyond the memory of a confined query while the query runs: for decoded events."""
 _CONFINED: Final = threading.Lock()
 """Held while a confined query runs: the limit is that of the process."""
-
-_SPARE: Final[dict[tuple[int, int, int], DuckDBPyConnection]] = {}
-"""The database of the last query, by process, memory and threads."""
+_STUCK: Final = threading.Event()
+"""Set while the query that holds it does not stop."""
+_PAUSE: Final = 0.1
+"""Seconds between attempts to stop a query."""
+_GRACE: Final = 5.0
+"""Seconds in which a query should stop. DuckDB stops between steps of its work, some of which are long."""
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 
@@ -68,11 +70,14 @@ def query_tables(
     threads: int,
     *,
     is_confined: bool = False,
+    give_up: Callable[[FastprofError], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the answer, at least one batch, which may be empty.
 
     ``sources``: tables by name. ``is_confined``: also limit the address space of this process while DuckDB works, which
-    bounds single values as well. UsageError: the query is not allowed, wrong, or too slow; MemoryLimitError.
+    bounds single values as well. ``give_up``: called in another thread if the query is too slow and does not stop.
+    UsageError: the query is not allowed, wrong, or too slow; MemoryLimitError; EngineError: it is confined, and another
+    one does not stop.
     """
     from fastprof.profile import sql_check, sql_tables
 
@@ -83,19 +88,20 @@ def query_tables(
     if params is not None and not isinstance(params, Mapping):
         params = list(params)
     faults: list[FastprofError] = []
-    guard = _Guard(timeout, memory, faults, is_confined)
-    with _connect(memory, threads) as (connection, registered):
-        checked = sql_check.check_query(connection, query, sources)
+    guard = _Guard(timeout, memory, faults, is_confined, give_up)
+    with _connect(memory, threads) as connection:
+        with guard.limits(connection):
+            checked = sql_check.check_query(connection, query, sources)
         if checked.lists_tables:
             yield from sql_tables.list_tables(sources).to_batches(max_chunksize=_BATCH_ROWS)
             return
         for name in checked.tables:
             rows = sources[name].open_rows()
             guard.columns += rows.schema.names
-            registered.append(name)
             if not isinstance(rows, pa.Table):  # of a table DuckDB knows the number of rows, and reads it sooner
                 rows = sql_tables.ScannedTable(rows, faults)
-            _register_table(connection, name, rows)
+            with guard.limits(connection):
+                _register_table(connection, name, rows)
         with guard.limits(connection):
             answer = _write_odd_values(connection.sql(checked.text, params=params))
             batches = answer.to_arrow_reader(_BATCH_ROWS)
@@ -110,43 +116,30 @@ def query_tables(
 
 
 @contextmanager
-def _connect(memory: int, threads: int) -> Iterator[tuple[DuckDBPyConnection, list[str]]]:
-    """An empty database that reaches nothing outside, and a list for the names of tables that are registered. It is
-    made here, where no variable is in reach of a query. If all goes well, it is emptied for the next query: a new one
-    takes longer than many queries."""
+def _connect(memory: int, threads: int) -> Iterator[DuckDBPyConnection]:
+    """A new database that reaches nothing outside. It is made here, where no variable is in reach of a query."""
     try:
         import duckdb
     except ImportError:
         raise UsageError("SQL needs DuckDB: pip install 'fastprof-arrow[sql]'") from None
     if not hasattr(duckdb.DuckDBPyRelation, "to_arrow_reader"):
         raise UsageError(f"SQL needs DuckDB 2 or newer, and {duckdb.__version__} is installed")
-    key = (os.getpid(), memory, threads)  # threads of DuckDB do not survive a fork
-    connection = _SPARE.pop(key, None)
-    if connection is None:
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "python_enable_replacements": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "enable_external_access": False,
-            "temp_directory": "",
-            "memory_limit": f"{memory}B",
-            "threads": threads,
-        }
-        connection = duckdb.connect(":memory:", config=settings)
-        connection.execute("set lock_configuration = true")
-    names: list[str] = []
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "python_enable_replacements": False,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "enable_external_access": False,
+        "temp_directory": "",
+        "memory_limit": f"{memory}B",
+        "threads": threads,
+    }
+    connection = duckdb.connect(":memory:", config=settings)
     try:
-        yield connection, names
-        for name in names:
-            connection.unregister(name)
-        for schema in {name.partition(".")[0] for name in names if "." in name}:
-            connection.execute(f'drop schema "{schema}" cascade')
-        _SPARE.clear()
-        _SPARE[key] = connection
-    except BaseException:
+        connection.execute("set lock_configuration = true")
+        yield connection
+    finally:
         with suppress(duckdb.Error):
             connection.close()
-        raise
 
 
 def _register_table(connection: DuckDBPyConnection, name: str, rows: Any) -> None:
@@ -161,7 +154,15 @@ def _register_table(connection: DuckDBPyConnection, name: str, rows: Any) -> Non
 class _Guard:
     """Limits of a query, and the wording of its errors. ``columns``: those of its tables."""
 
-    def __init__(self, timeout: float, memory: int, faults: list[FastprofError], is_confined: bool) -> None:
+    def __init__(
+        self,
+        timeout: float,
+        memory: int,
+        faults: list[FastprofError],
+        is_confined: bool,
+        give_up: Callable[[FastprofError], None] | None,
+    ) -> None:
+        self._give_up = give_up
         self._timeout, self._memory, self._faults, self._is_confined = timeout, memory, faults, is_confined
         self._left = timeout
         self.columns: list[str] = []
@@ -171,11 +172,11 @@ class _Guard:
         """Stop DuckDB when the time is over, and word its errors."""
         import duckdb
 
-        with _CONFINED if self._is_confined else nullcontext():
+        with _take_turn() if self._is_confined else nullcontext():
             started = time.monotonic()
-            timer = threading.Timer(max(self._left, 0), connection.interrupt)
-            timer.daemon = True
-            timer.start()
+            is_done = threading.Event()
+            watcher = threading.Thread(target=self._stop_late, args=(connection, is_done, self._left), daemon=True)
+            watcher.start()
             try:
                 with _bound_address_space(self._memory + _HEADROOM if self._is_confined else 0):
                     yield
@@ -186,14 +187,30 @@ class _Guard:
                     raise self._faults[0] from None
                 raise self._explain(error, time.monotonic() - started >= self._left) from None
             finally:
-                timer.cancel()
+                is_done.set()
+                watcher.join()
                 self._left -= time.monotonic() - started
+
+    def _stop_late(self, connection: DuckDBPyConnection, is_done: threading.Event, seconds: float) -> None:
+        """Stop a query that is not done after these seconds; say so if it does not stop."""
+        if is_done.wait(max(seconds, 0)):
+            return
+        began = time.monotonic()
+        while not is_done.wait(_PAUSE):
+            connection.interrupt()  # again and again: one that comes between two steps is lost
+            if self._is_confined and time.monotonic() - began >= _GRACE:
+                _STUCK.set()
+                if self._give_up is not None:
+                    self._give_up(self._explain_lateness())
+
+    def _explain_lateness(self) -> UsageError:
+        return UsageError(f"the query was stopped after {self._timeout:g} s; --timeout sets this limit")
 
     def _explain(self, error: Exception, is_late: bool) -> FastprofError:
         """Return the error of a query in plain words."""
         kind, _, text = str(error).partition(": ")
         if "interrupt" in str(error).lower() and is_late:
-            return UsageError(f"the query was stopped after {self._timeout:g} s; --timeout sets this limit")
+            return self._explain_lateness()
         if isinstance(error, MemoryError) or "out of memory" in kind.lower() or "failed to allocate" in str(error):
             size = format_size(self._memory)
             return MemoryLimitError(f"the query needs more than {size} of memory; --memory sets this limit")
@@ -206,7 +223,7 @@ class _Guard:
         if (ambiguous := _AMBIGUOUS_COLUMN.search(text)) is not None:
             name, choices = ambiguous[1], ambiguous[2].replace("'", "")
             return UsageError(f"several tables of the query have a column {name!r}: write {choices}")
-        plain = " ".join((text or str(error)).partition("\n\nLINE ")[0].split())
+        plain = next((line.strip() for line in (text or str(error)).splitlines() if line.strip()), kind)
         return UsageError(f"DuckDB cannot answer the query: {plain}")
 
 
@@ -217,6 +234,19 @@ _UNKNOWN_COLUMN: Final = compile_late(
     r'|Column "([^"]+)" does not exist'
 )
 _AMBIGUOUS_COLUMN: Final = compile_late(r'Ambiguous reference to column name "([^"]+)" \(use: (.+?)\)(?:\n|$)')
+
+
+@contextmanager
+def _take_turn() -> Iterator[None]:
+    """Wait until no other confined query runs. EngineError: one does not stop."""
+    while not _CONFINED.acquire(timeout=_PAUSE):
+        if _STUCK.is_set():
+            raise EngineError("a query is still being stopped; try again later")
+    try:
+        yield
+    finally:
+        _STUCK.clear()
+        _CONFINED.release()
 
 
 @contextmanager
@@ -261,7 +291,8 @@ def _is_usual(kind: Any) -> bool:
     return name not in _ODD
 
 
-_ODD: Final = ("interval", "union", "bit", "bignum", "variant", "uuid", "time", "time_ns", "time with time zone")
+_ODD: Final = ("interval", "union", "bit", "bignum", "variant", "uuid", "time", "time_ns", "time with time zone",
+                "uhugeint")  # fmt: skip
 """Types whose values become texts."""
 
 
@@ -277,10 +308,50 @@ def _choose_plain_type(kind: pa.DataType) -> pa.DataType:
 def _make_plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = [array.storage if isinstance(array, pa.ExtensionArray) else array for array in batch.columns]
     try:
-        arrays = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
+        arrays = [_cast_exactly(array, field.type) for array, field in zip(arrays, schema, strict=True)]
     except pa.ArrowInvalid as error:
         raise UsageError(f"an integer of the answer exceeds 64 bits; cast it to double: {error}") from None
+    for array, field in zip(arrays, schema, strict=True):
+        _check_years(array, field.name)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return an array as another type. Decimals become the nearest numbers, which pyarrow's cast does not give."""
+    if pa.types.is_list(kind) and array.type != kind:
+        values = _cast_exactly(array.values, kind.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, mask=array.is_null() if array.null_count else None)
+    if pa.types.is_decimal(array.type) and pa.types.is_floating(kind):
+        return array.cast(pa.string()).cast(kind)
+    return array.cast(kind)
+
+
+def _check_years(array: pa.Array, name: str) -> None:
+    """Check the years of dates and times: Python has 1 to 9999. UsageError: others."""
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if pa.types.is_map(kind):
+        parts = [array.keys, array.items]
+    elif pa.types.is_struct(kind):
+        parts = array.flatten()
+    else:
+        parts = [array.flatten()] if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) else []
+    for part in parts:
+        _check_years(part, name)
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return
+    per_day = 1 if pa.types.is_date32(kind) else 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+    extremes = pc.min_max(array.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())).as_py()
+    if extremes["min"] is not None and (
+        extremes["min"] < _FIRST_DAY * per_day or extremes["max"] >= _LAST_DAY * per_day
+    ):
+        raise UsageError(f"the column {name!r} has times outside of the years 1 to 9999; cast it to varchar")
+
+
+_FIRST_DAY: Final = -719_162
+_LAST_DAY: Final = 2_932_897
+"""Days since 1970 of the years 1 and 10000."""
 
 
 def collect_table(batches: Iterator[pa.RecordBatch], memory: int) -> pa.Table:

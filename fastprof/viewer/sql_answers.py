@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from starlette.responses import Response, StreamingResponse
 
+from fastprof.errors import EngineError
 from fastprof.profile import sql, sql_tables
 from fastprof.render import as_json
 from fastprof.render.table_forms import Look, render_table
@@ -105,7 +106,11 @@ def answer_query_as_csv(call: ApiCall) -> Response:
 
 
 def _run_query(call: ApiCall) -> Iterator[pa.RecordBatch]:
-    """Yield the answer to the query of a request. RequestError 403: it is not of the page."""
+    """Yield the answer to the query of a request. RequestError 403: it is not of the page; 503: another one does not
+    stop."""
     if _HEADER not in call.request.headers:
         raise RequestError(403, f"a request with a query has the header {_HEADER}")
-    return sql.query_profile(_ViewedProfile(call), call.text("query"), is_confined=True)
+    try:
+        yield from sql.query_profile(_ViewedProfile(call), call.text("query"), is_confined=True)
+    except EngineError as error:
+        raise RequestError(503, str(error)) from None
