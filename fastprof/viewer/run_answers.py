@@ -4,6 +4,7 @@ as JSON, CSV, drawings and XProf's pages."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -172,7 +173,7 @@ def answer_comparison(call: ApiCall) -> Response:
 
     def measure(run: ViewedRun) -> RunFacts:
         with run.analysing():
-            return measure_run_facts(run.profile.select())
+            return replace(measure_run_facts(run.profile.select()), choice="")  # users choose both on the page
 
     def compute() -> Report:
         first, second = (call.state.facts.of(run.identity, partial(measure, run)) for run in (base, new))

@@ -203,9 +203,9 @@ def test_headline_figures_name_what_they_are_of_and_why_they_are_unknown(page: A
     settle(page)
     cards = [" ".join(one.split()) for one in page.locator(".first-cards .card").all_inner_texts()]
     assert cards == [
-        "Step time 1.716 ms ± 306.3 µs, 8 steps",
+        "Step time 1.734 ms ± 333 µs, 8 steps",
         "Device busy 92.6 % 82.5 % computing",
-        "Input 7.31 % of step time",
+        "Input 6.38 % of step time",
         "Exposed communication 9.48 % of device time",
         "FLOPs utilization 41.4 % of 275 TFLOP/s per device",
     ]
