@@ -182,14 +182,14 @@ def write_rows(files: RunFiles, table: str, rows: pa.Table) -> list[WrittenFile]
 
 
 def _make_runs_row(writer: RunWriter, facts: Sequence[HostFacts]) -> pa.Table:
-    starts = [host.start_unix_ns for host in facts if host.start_unix_ns is not None]
+    start = min((host.start_unix_ns for host in facts if host.start_unix_ns is not None), default=None)
     content = writer.content
     values: Mapping[str, Any] = {
         "run": repeat_text(writer.run, 1),
         "name": content.name,
         "path": content.path,
-        "start_time": min(starts, default=None),
-        "start_unix_ns": min(starts, default=None),
+        "start_time": None if start is None else start // 1000,
+        "start_unix_ns": start,
         "hosts": len(facts),
         "size_bytes": sum(host.size_bytes for host in facts),
         "content": content.content,

@@ -73,6 +73,9 @@ def test_every_table_of_two_runs_reads_back(
     exact = read(out, "hosts", "first run")["start_unix_ns"].to_pylist()
     assert starts.to_pylist() == [moment // 1000 for moment in exact]
     assert sorted(exact) == [START_NS + number for number in range(4)]
+    first = read(out, "runs", "first run")
+    assert first["start_unix_ns"].to_pylist() == [START_NS]
+    assert first["start_time"].cast(pa.int64()).to_pylist() == [START_NS // 1000]
 
 
 def test_small_tables_are_a_file_a_run_and_empty_tables_too(tmp_path: Path) -> None:
