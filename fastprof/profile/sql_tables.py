@@ -7,7 +7,7 @@ tables that a query names. Tables of reports are called REPORT.TABLE; each repor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -121,7 +121,7 @@ class _WatchedScan:
 
 
 class ProfileTables(Mapping[str, SqlSource]):
-    """What queries of a profile may name, by name in lower case. An analysis is imported when a name needs it."""
+    """Tables of a profile for queries, by lower-case name. An analysis is imported when a query names its tables."""
 
     def __init__(self, profile: QueriedProfile) -> None:
         self._profile = profile
@@ -147,6 +147,7 @@ def _put_first(first: tuple[pa.Field, ...], schema: pa.Schema) -> pa.Schema:
     return pa.schema([*(field for field in first if field.name not in schema.names), *schema])
 
 
+@cache
 def _list_report_tables(analysis: str) -> dict[str, TableSchema]:
     own = dict(runner.get_analysis(analysis).TABLES)
     return own | {table.name: table for table in (FIGURES, NOTICES) if table.name not in own}
@@ -211,8 +212,8 @@ def is_export(path: str) -> bool:
 
 
 class ExportedTables(Mapping[str, SqlSource]):
-    """What queries of an exported directory may name, by name in lower case. Files are opened for tables that a query
-    names. UnreadableError: such a file cannot be read."""
+    """Tables of an exported directory for queries, by lower-case name. A table's files are opened when a query names
+    it. UnreadableError: a file cannot be read."""
 
     def __init__(self, path: str) -> None:
         folders = sorted(folder for folder in Path(path).iterdir() if folder.is_dir() and folder.name[0] not in "_.")

@@ -15,6 +15,7 @@ from fastprof.inputs.stores.store_verbs import (
     AbsentError,
     Level,
     RefusedError,
+    Store,
     StoredObject,
     StoreError,
 )
@@ -34,16 +35,28 @@ _WITHOUT_FOLDERS: Final = ("s3", "gcs", "abfs")
 """Stores where pyarrow would make an object for each folder."""
 
 
-class ArrowStore:
-    """A file system of pyarrow. ``root``: what stands before keys, such as a bucket."""
+class _FileSystem(Store):
+    """A file system. ``root``: prefix of keys, such as a bucket."""
 
     can_list = True
     is_guarded = False
-    credentials = "the environment and the configuration files of the store's SDK"
 
     def __init__(self, files: Any, root: str) -> None:
         self._files = files
         self._root = root
+
+    def put(self, key: str, data: bytes, *, overwrite: bool) -> bool:
+        if not overwrite and self.stat(key) is not None:
+            return False
+        with self.open_writer(key) as writer:
+            writer.write(data)
+        return True
+
+
+class ArrowStore(_FileSystem):
+    """A file system of pyarrow."""
+
+    credentials = "the environment and the configuration files of the store's SDK"
 
     def stat(self, key: str) -> StoredObject | None:
         from pyarrow.fs import FileType
@@ -75,13 +88,6 @@ class ArrowStore:
                 objects[about.base_name] = _describe_arrow_file(about)
         return Level(objects, folders)
 
-    def put(self, key: str, data: bytes, *, overwrite: bool) -> bool:
-        if not overwrite and self.stat(key) is not None:
-            return False
-        with self.open_writer(key) as writer:
-            writer.write(data)
-        return True
-
     @contextmanager
     def open_writer(self, key: str) -> Generator[BinaryIO]:
         if self._files.type_name not in _WITHOUT_FOLDERS:
@@ -95,16 +101,10 @@ class ArrowStore:
         _call(lambda: self._files.delete_file(self._root + key))
 
 
-class FsspecStore:
+class FsspecStore(_FileSystem):
     """A file system of fsspec."""
 
-    can_list = True
-    is_guarded = False
     credentials = "those of the file system that was given"
-
-    def __init__(self, files: Any, root: str) -> None:
-        self._files = files
-        self._root = root
 
     def stat(self, key: str) -> StoredObject | None:
         try:
@@ -134,13 +134,6 @@ class FsspecStore:
             elif not about["name"].endswith("/") and name:
                 objects[name] = _describe_fsspec_file(about)
         return Level(objects, folders)
-
-    def put(self, key: str, data: bytes, *, overwrite: bool) -> bool:
-        if not overwrite and self.stat(key) is not None:
-            return False
-        with self.open_writer(key) as writer:
-            writer.write(data)
-        return True
 
     @contextmanager
     def open_writer(self, key: str) -> Generator[BinaryIO]:
