@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -116,3 +120,30 @@ def check_export(out: Path, profile: fastprof.Profile, tables: Sequence[str] = t
         same = [column for column in whole.column_names if column != "host"]
         assert found.equals(expected(profile, name)), name
         assert found.select(same).equals(whole.select(same)), name
+
+
+_STOPPED = """\
+import os, signal, sys
+import fastprof
+from fastprof.export.destinations import StoreFolder
+left = int(sys.argv[3])
+def count(real):
+    def method(*args):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args)
+    return method
+for name in sys.argv[4:]:
+    owner, _, method = name.partition(".")
+    setattr(globals()[owner], method, count(getattr(globals()[owner], method)))
+fastprof.load(sys.argv[1]).to_parquet(sys.argv[2], tables=["hosts", "lines", "events", "import_log"])
+"""
+
+
+def kill_export(source: Path, out: str | Path, step: int, *counted: str) -> None:
+    """Export in a process that ends itself at call ``step`` of the functions ``counted``, such as os.replace."""
+    command = [sys.executable, "-c", _STOPPED, str(source), str(out), str(step), *counted]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL

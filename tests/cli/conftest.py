@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import pytest
+from ran import Ran, run_command
 
 import fastprof
-from fastprof.cli.main import main
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +31,6 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     monkeypatch.setattr(fastprof, "load", stand_in.load, raising=False)
 
     def run(*argv: str) -> Ran:
-        code = main(argv)
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return run_command(capsys, *argv)
 
     return run

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pytest
 import sample_analysis
+from ran import Ran, run_command
 from trace_builder import event, line, plane, xspace
 
 from fastprof.analyses import ANALYSES, runner
@@ -21,12 +22,6 @@ from fastprof.cli import main as command
 from fastprof.cli.verb_list import WITHIN
 from fastprof.wording.amounts import Steps
 from fastprof.wording.screen import measure_width
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -55,9 +50,7 @@ def only_sample(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str], only_sample: None, session: Path) -> Callable[..., Ran]:  # noqa: ARG001
     def run(verb: str, *flags: str) -> Ran:
-        code = command.main([verb, str(session), *flags])
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return run_command(capsys, verb, str(session), *flags)
 
     return run
 

@@ -5,26 +5,17 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
 from hlo_builder import Op, Program, f32
+from ran import Command, Ran, run_command
 from trace_builder import Metadata, len_field, line, plane, xspace
 
 import fastprof
 from fastprof.cli.main import main
 
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Ran]
 x = Op("x", "parameter", f32(4))
 NAMES = {"jit_f(3)": "jit_f", "jit_g(4)": "jit_g", "jit_g(18446744073709551615)": "jit_g"}
 
@@ -32,9 +23,7 @@ NAMES = {"jit_f(3)": "jit_f", "jit_g(4)": "jit_g", "jit_g(18446744073709551615)"
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*argv: str) -> Ran:
-        code = main(["hlo", *argv])
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return run_command(capsys, "hlo", *argv)
 
     return run
 

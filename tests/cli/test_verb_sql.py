@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ran import Command, Ran, run_command
 
 import fastprof
-from fastprof.cli.main import main
 
 DEMO = Path(__file__).parents[2] / "demo"
 POD = str(DEMO / "pod")
@@ -22,21 +20,10 @@ HOSTS = "select host, count(*) as n from events group by host order by host"
 ROWS = [{"host": "host0", "n": 288}, {"host": "host1", "n": 288}]
 
 
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Ran]
-
-
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*argv: str) -> Ran:
-        code = main(["sql", *argv])
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return run_command(capsys, "sql", *argv)
 
     return run
 

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from ran import Command, Ran, run_command
 from trace_builder import aggregated, event, line, plane, xspace
 from trace_readers import read_chrome, read_perfetto
 
 from fastprof.cli.main import main
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Ran]
 
 
 @pytest.fixture
@@ -32,9 +23,7 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     source.write_bytes(xspace(plane("/host:CPU", [line("main", events), line("other", [event("d", 0, 9)])])))
 
     def run(*argv: str) -> Ran:
-        code = main(["trace", str(source), *argv])
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return run_command(capsys, "trace", str(source), *argv)
 
     return run
 

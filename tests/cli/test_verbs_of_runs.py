@@ -5,40 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import unquote
 
 import duckdb
 import pytest
 from gate import few
 from pyarrow.dataset import dataset
+from ran import Command, Ran, run_command
 from trace_builder import event, line, plane, xspace
 
 from fastprof.analyses import ANALYSES
-from fastprof.cli.main import main
 
 DEMO = Path(__file__).parents[2] / "demo"
 POD, CPU = "2026_11_21_12_00_00", "2026_11_21_09_58_38"
 BOTH = (str(DEMO / "pod"), str(DEMO / "logdir"))
 
 
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Ran]
-
-
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*argv: str) -> Ran:
-        code = main(list(argv))
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return run_command(capsys, *argv)
 
     return run
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from exported import capture, put_run
+from exported import capture, kill_export, put_run
 from gate import left_to_test_all, rounds
 
 import fastprof
@@ -276,33 +276,12 @@ def test_a_hundred_runs(tmp_path: Path) -> None:
     check_many_runs(100, 12, tmp_path, seed=2)
 
 
-STOPPED = """\
-import os, signal, sys
-import fastprof
-from fastprof.export import destinations
-left = int(sys.argv[3])
-def count(real):
-    def method(*args):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(*args)
-    return method
-os.replace, os.link = count(os.replace), count(os.link)
-import pathlib
-fastprof.load(sys.argv[1]).to_parquet(sys.argv[2], tables=["hosts", "lines", "events", "import_log"])
-"""
-
-
 @pytest.mark.parametrize("step", range(1, 9))
 def test_killed_at_each_step(step: int, run: Path, tmp_path: Path) -> None:
     """Whatever had its name already: the next writer of the run makes it right, and nothing is left over."""
-    out, environment = tmp_path / "out", {**os.environ, "PYTHONPATH": str(ROOT)}
+    out = tmp_path / "out"
     fastprof.load(run).to_parquet(tmp_path / "alone", tables=TABLES)
-    command = [sys.executable, "-c", STOPPED, str(run), str(out), str(step)]
-    killed = subprocess.run(command, env=environment, check=False).returncode
-    assert killed == -signal.SIGKILL
+    kill_export(run, out, step, "os.replace", "os.link")
     assert not (out / "_fastprof/runs/run.json").exists()
     fastprof.load(run).to_parquet(out, tables=TABLES)
     assert contents(out) == contents(tmp_path / "alone")
@@ -331,8 +310,8 @@ def test_killed_after_the_manifest(replace: bool, run: Path, tmp_path: Path, mon
 
 
 def test_a_capture_that_changed_after_its_writer_was_killed(run: Path, tmp_path: Path) -> None:
-    out, environment = tmp_path / "out", {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", STOPPED, str(run), str(out), "6"], env=environment, check=False)
+    out = tmp_path / "out"
+    kill_export(run, out, 6, "os.replace", "os.link")
     left = {name for name in contents(out) if name.endswith(".parquet")}
     (run / "vm1.xplane.pb").write_bytes(capture(1, steps=3))
     fastprof.load(run).to_parquet(out, tables=TABLES)

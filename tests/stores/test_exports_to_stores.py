@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from exported import capture, put_run
+from exported import capture, kill_export, put_run
 from object_server import ObjectServer, Request
 
 import fastprof
@@ -125,31 +121,11 @@ def test_one_of_two_writers_puts_a_new_object(server: ObjectServer) -> None:
     assert {*server.objects} > {"out/b/c.json"}
 
 
-STOPPED = """\
-import os, signal, sys
-import fastprof
-from fastprof.export.destinations import StoreFolder
-left = int(sys.argv[3])
-def count(real):
-    def method(*args):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(*args)
-    return method
-StoreFolder.open_writer, StoreFolder.put_new = count(StoreFolder.open_writer), count(StoreFolder.put_new)
-fastprof.load(sys.argv[1]).to_parquet(sys.argv[2], tables=["hosts", "lines", "events", "import_log"])
-"""
-
-
 @pytest.mark.parametrize("step", [2, 5, 8])
 def test_killed_before_the_manifest(step: int, server: ObjectServer, run: Path, tmp_path: Path) -> None:
     """Whatever was put already: the next writer of the run makes it right, and nothing is left over."""
     fastprof.load(run).to_parquet(tmp_path / "alone", tables=TABLES)
-    command = [sys.executable, "-c", STOPPED, str(run), OUT, str(step)]
-    killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False).returncode
-    assert killed == -signal.SIGKILL
+    kill_export(run, OUT, step, "StoreFolder.open_writer", "StoreFolder.put_new")
     assert stored(server) and "_fastprof/runs/run.json" not in stored(server)
     fastprof.load(run).to_parquet(OUT, tables=TABLES)
     assert stored(server) == contents(tmp_path / "alone")

@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
 from profile_messages import profile_class
+from ran import Command, Ran, run_command
 from random_graphs import CPU, START, random_profile
 from stacks_of_pprof import resolved
 
 import fastprof
-from fastprof.cli.main import main
 from fastprof.errors import UsageError
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Ran]
 
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*argv: str) -> Ran:
-        code = main(["tfprof", *argv])
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+        return run_command(capsys, "tfprof", *argv)
 
     return run
 

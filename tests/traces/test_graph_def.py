@@ -73,7 +73,7 @@ def value_text(value: Any) -> str:
 
 def slow_rows(data: bytes) -> list[tuple[Any, ...]]:
     graph = message("GraphDef").FromString(data)
-    parts = [("", graph.node), *((one.signature.name, one.node_def) for one in graph.library.function)]
+    parts = [("", graph.node), *((function.signature.name, function.node_def) for function in graph.library.function)]
     return [
         (function, node.name, node.op, node.device, [one for one in node.input if one[0] != "^"],
          [one[1:] for one in node.input if one[0] == "^"], {name: value_text(node.attr[name]) for name in node.attr})
