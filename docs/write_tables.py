@@ -54,7 +54,7 @@ events, with the same `start_ps` and `duration_ps`: [traces.md](traces.md#profil
 SUMMARY_NOTE = "From `profile.event_summary()` and `fastprof events`; neither in `profile.tables` nor exported. "
 
 
-DATASETS = """[Datasets](export.md) have these tables besides. There, every table of captures begins with `run` and
+DATASETS = """[Datasets](export.md) have these additional tables. In a dataset, each capture table begins with `run` and
 `host`, ids begin at 0 on each host, and `hosts` has `start_time` at its end.
 """
 
@@ -96,7 +96,7 @@ def page() -> str:
     exported = "\n".join(section(table) for table in (RUNS, FIGURES, NOTICES))
     return (
         f"{HEAD}\n# Read from a capture\n\n{read}\n# Derived\n\n{derived}\n{summary}\n"
-        f"# Of exported datasets\n\n{DATASETS}\n{exported}"
+        f"# Exported datasets\n\n{DATASETS}\n{exported}"
     )
 
 

@@ -117,7 +117,7 @@ def _choose_runs(args: argparse.Namespace) -> tuple[Any, Any]:
         raise UsageError("two runs are compared: give NEW, or --run twice")
     if not names and len(known) > 2:
         args.talk.note(
-            f"comparing {chosen[1]}, the newest of {len(known):,} runs, with the one before; others: --run A --run B"
+            f"comparing {chosen[1]}, the newest of {len(known):,} runs, with the one before; to choose: --run A --run B"
         )
     return known[chosen[0]], known[chosen[1]]
 

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
     if not args.list and any(value is not None for value in of_list):
         raise UsageError("--stats, --columns, --min-duration and --max-duration need --list")
     if args.list and args.percentiles:
-        raise UsageError("--percentiles are of the sums by name, without --list")
+        raise UsageError("--percentiles applies to sums by name; leave out --list")
     form = output.choose_format(args.format, args.output)
     _check_columns(args.columns or ())
     session = arguments.open_session(args)

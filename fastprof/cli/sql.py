@@ -139,7 +139,7 @@ def _read_query(args: argparse.Namespace) -> str:
     source: str | None = args.file or ("-" if args.query == "-" else None)
     if source is None:
         if args.query is None:
-            raise UsageError("give a query, --file FILE, or --tables for the tables that there are")
+            raise UsageError("give a query, --file FILE, or --tables to list the tables")
         if not _QUERY.match(args.query) and os.path.exists(args.query):  # noqa: PTH110  Path.exists raises for long texts
             raise UsageError(f"give a query after the sessions: {args.query} is a path")
         return str(args.query)

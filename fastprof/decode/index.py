@@ -238,7 +238,7 @@ class Index:
         self.line_display_names: list[str] = []
         self._lines: Records | None = None
         self._is_counted = False
-        """Whether lines know how many events they have, and events their ids."""
+        """True once lines have event counts, and events have ids."""
         self._lock = threading.Lock()
         self._names: SessionNames | None = None
         self._dictionaries: dict[str, pa.Array] = {}

@@ -172,7 +172,7 @@ class GroupTask:
 
 
 class FilesWork(Protocol):
-    """What is done with some files."""
+    """Work on a group of capture files."""
 
     def of_files(self, files: Iterator[tuple[int, TableSet]]) -> Any:
         """Return a value of all files. ``files``: the place of each, and its tables as of ``HostWork.of_hosts``,

@@ -26,7 +26,7 @@ LAYOUTS: Final = ("dataset", "paths")
 
 
 class Exportable(folders.Exportable, Protocol):
-    """What is exported: a Profile, or anything with its tables. ``runs``: each by name."""
+    """A Profile, or another object with its tables. ``runs``: run profiles by name."""
 
     @property
     def runs(self) -> Mapping[str, Any]: ...

@@ -77,7 +77,7 @@ def digest_values(values: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunContent:
-    """What a run of a dataset is made of. ``path``: where it was captured; ``content``: digest of its captures;
+    """Origin of a dataset run. ``path``: log directory of the captures; ``content``: digest of the captures;
     ``settings``: tables and filters of the export."""
 
     name: str

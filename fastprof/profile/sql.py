@@ -39,7 +39,7 @@ _STUCK: Final = threading.Event()
 _PAUSE: Final = 0.1
 """Seconds between attempts to stop a query."""
 _GRACE: Final = 5.0
-"""Seconds in which a query should stop. DuckDB stops between steps of its work, some of which are long."""
+"""Seconds that an interrupted query has to stop. DuckDB stops only between operators, and some take long."""
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 

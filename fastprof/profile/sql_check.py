@@ -257,7 +257,7 @@ def _check_function(node: dict[str, Any], is_table: bool) -> None:
             text = str((part.get("literal") or {}).get("text", "0"))
             try:
                 is_large = abs(float(text)) > _MOST_CONSTANT
-            except ValueError:  # times, of which a series is a table, and widths of texts
+            except ValueError:  # timestamps, whose series may have any length, and text widths
                 is_large = name in ("range", "generate_series") or (
                     name in ("format", "printf") and _WIDTH.search(text) is not None
                 )
@@ -272,7 +272,7 @@ _MOST_PARTS: Final = 20_000
 _MOST_TERMS: Final = 5_000
 _MOST_NAMES: Final = 50
 _MOST_SIZE: Final = 10**7
-"""Bytes of a value, of texts of which one character may be known."""
+"""Largest size in bytes that a value may reach."""
 _UNKNOWN_TIMES: Final = 10**4
 _ADDED: Final = frozenset((
     "||", "concat", "concat_ws", "format", "printf", "list_value", "array_value", "row", "struct_pack", "list_concat",

@@ -286,8 +286,8 @@ def summarise_table(
     first_row: int = 0,
     caveats: Sequence[str] = (),
 ) -> Document:
-    """Return the document of a table beside reports. ``total``: the number of rows, of which ``table`` has the first
-    ones; ``first_row``: the first one that is shown."""
+    """Return the document of a table that belongs to no report. ``table``: the first rows of ``total``; ``first_row``:
+    the first row to show."""
     head = {"status": "ok", "verb": question.verb, "session": question.describe()}
     answer = _write_row(table) if total == 1 else ""
 

@@ -1,4 +1,4 @@
-"""Which objects does a store hold, and what are their bytes? ``store_verbs`` has the verbs of a store; each client is a
-module, and ``store_path`` chooses one by a URL."""
+"""List, read and write the objects of a store. ``store_verbs`` defines the verbs, each client is a module, and
+``store_path`` chooses a client by URL."""
 
 __all__ = ["kept_objects", "store_path", "store_verbs"]

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from fastprof.schema.columns import Records
 
 BLOCK: Final = 64 << 10
-"""What is fetched at least: a walk over the headers of a capture reads little in many places."""
+"""Least bytes of a fetch: a walk over capture headers reads a few bytes in many places."""
 RANGE: Final = 8 << 20
-"""What one request fetches at most."""
+"""Most bytes of a request."""
 MOST_AT_ONCE: Final = 256 << 20
 """Objects up to this size are fetched entirely as soon as they are opened."""
 _MOST_IN_ROW: Final = 16

@@ -210,7 +210,7 @@ export function spread(values, wide) {
   return places.map((place) => (place % 2 ? 1 : -1) * Math.ceil(place / 2) * each);
 }
 
-/** Whether evidence is a table of a report, not a change of a program in words. */
+/** True if evidence is a report table, not a program change in words. */
 function isPlace(evidence) {
   return evidenceOf(evidence).page !== undefined;
 }

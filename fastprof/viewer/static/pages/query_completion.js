@@ -87,7 +87,7 @@ function asColumns({ table, columns }) {
   return columns.map((text) => ({ text, kind: "column", about: table }));
 }
 
-/** Those that begin with a word, then those that contain it; nothing where the word is complete. */
+/** Suggestions that begin with a word, then suggestions that contain it; none if the word is complete. */
 function matching(all, word) {
   const unique = [...new Map(all.map((one) => [one.text, one])).values()];
   const begins = unique.filter(({ text }) => text.toLowerCase().startsWith(word));

@@ -57,7 +57,7 @@ class TwoTimelines {
     }
   }
 
-  /** What a half gets for the context of a page: its parameters begin with its side, and links lead to its run. */
+  /** Page context of a half: parameter names begin with the side, and links lead to the side's run. */
   contextOf(side, source) {
     const { context, runs } = this;
     const own = `${side}-`;
@@ -151,7 +151,7 @@ class TwoTimelines {
   describe() {
     this.choice.hidden = !this.pairs.length;
     if (!this.pairs.length) {
-      this.change.textContent = "Not every run has recorded steps: both begin at the left.";
+      this.change.textContent = "Steps are missing in a run; both timelines start at the left edge.";
       return;
     }
     this.picker.value = String(this.pairs.indexOf(this.pair));
