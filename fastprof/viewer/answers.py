@@ -203,7 +203,7 @@ class Gate:
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         """Return the answer if the request is refused, else None."""
         headers = Headers(scope=scope)
-        if _is_from_other_page(headers, scope["method"]):
+        if _is_from_other_page(headers, scope):
             return make_error_answer(403, "pages of other sites must not read this server")
         if self._is_local:
             names = [_get_host_name(host) for host in headers.getlist("host")]
@@ -266,13 +266,14 @@ def _get_host_name(host: str) -> str:
     return match["name"].lower()
 
 
-def _is_from_other_page(headers: Headers, method: str) -> bool:
-    """Return whether a page of another origin sends the request, by Sec-Fetch-Site, else by Origin. Links to this
-    server may be followed from anywhere."""
-    site = headers.get("sec-fetch-site")
-    if site is not None:
-        is_link = headers.get("sec-fetch-mode") == "navigate" and method in ("GET", "HEAD")
-        return site in ("cross-site", "same-site") and not is_link
+def _is_from_other_page(headers: Headers, scope: Scope) -> bool:
+    """Return whether a page of another origin sends the request, by Sec-Fetch-Site, else by Origin. Links to the page of
+    this server may be followed from anywhere; links to its answers could make it work unseen."""
+    sites = headers.getlist("sec-fetch-site")
+    if sites:
+        is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest", "document") == "document"
+        is_page = scope["path"] == "/" and scope["method"] in ("GET", "HEAD")
+        return not (set(sites) <= {"same-origin", "none"} or (is_link and is_page))
     own = {f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")}
     return any(origin.lower() not in own for origin in headers.getlist("origin"))
 

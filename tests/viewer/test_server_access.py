@@ -79,12 +79,30 @@ def test_pages_at_other_ports_are_not_answered() -> None:
     assert client.get("/api/capture", headers=form, method="POST").status_code == 403
 
 
-def test_pages_of_other_sites_are_not_answered_and_links_from_them_are() -> None:
-    client = served().client
-    asked = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
-    assert client.get("/api/runs", headers=asked).status_code == 403
-    assert client.get("/", headers={**asked, "sec-fetch-mode": "navigate"}).status_code == 200
-    assert client.get("/api/runs", headers={**asked, "sec-fetch-site": "same-origin"}).status_code == 200
+@pytest.mark.parametrize(
+    ("site", "mode", "dest", "path", "status"),
+    [
+        *(("same-origin", "cors", "empty", "/api/runs", 200), ("none", "navigate", "document", "/api/runs", 200)),
+        *(("cross-site", "no-cors", "script", "/api/runs", 403), ("same-site", "cors", "empty", "/api/runs", 403)),
+        *(("anything", "cors", "empty", "/api/runs", 403), ("", "cors", "empty", "/api/runs", 403)),
+        *(("cross-site", "navigate", "document", "/", 200), ("same-site", "navigate", "document", "/", 200)),
+        ("cross-site", "navigate", "iframe", "/", 403),
+        ("cross-site", "navigate", "document", "/api/report/overview", 403),  # links that make the server work unseen
+        ("cross-site", "navigate", "document", "/api/save/report.html", 403),
+    ],
+)
+def test_pages_of_other_sites_may_only_link_to_the_page(
+    site: str, mode: str, dest: str, path: str, status: int
+) -> None:
+    asked = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
+    assert served().client.get(path, headers=asked).status_code == status
+
+
+def test_one_header_of_several_that_names_another_site_is_enough() -> None:
+    sites = [("host", "localhost"), ("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")]
+    assert served().client.get("/api/runs", headers=sites).status_code == 403
+    origins = [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://evil.example")]
+    assert served().client.get("/api/runs", headers=origins).status_code == 403
 
 
 def test_with_a_token_nothing_is_answered_without_it() -> None:
