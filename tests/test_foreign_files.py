@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from trace_builder import int_field, len_field
+from trace_builder import event, int_field, len_field, line, plane, xspace
 
 import fastprof
 from fastprof.errors import CaptureError
+from fastprof.schema.message_fields import put
 
 _SHAPES = {"traceEvents": [{"ph": "X", "name": "a ✓", "pid": 1, "tid": 2, "ts": 3, "dur": 4}]}
 
@@ -120,3 +121,33 @@ def test_json_in_utf_16_is_read(encoding: str, size: int) -> None:
 def test_cut_utf_16_is_an_error(data: bytes) -> None:
     with pytest.raises(CaptureError):
         fastprof.load(data)
+
+
+_NAME, _NUMBER = "hunter2", 7355608
+_QUOTED = {
+    "XSpace": xspace(plane(_NAME, [line(_NAME, [event(_NAME, _NUMBER, 1, stats={_NAME: _NUMBER})])])),
+    "Chrome": b'{"traceEvents": [{"ph": "X", "name": "%s", "pid": %d, "tid": "%s", "ts": %d, "args": {"%s": 1}}]}'
+    % (_NAME.encode(), _NUMBER, _NAME.encode(), _NUMBER, _NAME.encode()),
+    "GraphDef": put(1, put(1, _NAME) + put(2, _NAME) + put(3, _NAME) + put(5, put(1, _NAME) + put(2, put(3, _NUMBER)))),
+    "GraphDef as text": b'node { name: "%s" op: "%s" input: "%s" attr { key: "%s" value { i: %d } } }'
+    % (*[_NAME.encode()] * 4, _NUMBER),
+    "ProfileProto": put(1, put(1, 4) + put(2, put(1, _NAME) + put(2, put(1, 0) + put(2, _NUMBER)))),
+    "RunMetadata": put(1, put(1, put(1, "/cpu:0") + put(2, put(1, _NAME) + put(2, _NUMBER) + put(8, _NAME)))),
+    "RunMetadata as text": b'step_stats { dev_stats { device: "/cpu:0" node_stats { node_name: "%s" '
+    b"all_start_micros: %d } } }" % (_NAME.encode(), _NUMBER),
+}
+
+
+@pytest.mark.parametrize("form", _QUOTED)
+def test_an_error_quotes_no_name_and_no_number_of_the_file(form: str) -> None:
+    """Errors are shown over HTTP, and a link in a log directory may lead to any file."""
+    said = set()
+    for at in range(len(_QUOTED[form])):
+        for damaged in (_QUOTED[form][:at], _QUOTED[form][:at] + b"\x7f}" + _QUOTED[form][at + 2 :]):
+            for on_error in ("raise", "salvage"):
+                try:
+                    loaded = fastprof.load(damaged, on_error=on_error)
+                    assert (loaded.events.num_rows, loaded.tfprof_nodes.num_rows) >= (0, 0)
+                except CaptureError as error:
+                    said.add(str(error))
+    assert said and not [text for text in said if _NAME[:4] in text or str(_NUMBER)[:4] in text.replace(",", "")]

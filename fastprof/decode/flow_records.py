@@ -111,7 +111,7 @@ def _read_field(data: bytes, base: int = 0, at: int = 0) -> tuple[int, int, int]
     elif kind in (1, 5):
         length = 8 if kind == 1 else 4
     else:
-        raise _DamagedError(f"a field {tag >> 3} of wire type {kind}")
+        raise _DamagedError("a field of an unknown wire type")
     return tag >> 3, base + begin, base + begin + length
 
 

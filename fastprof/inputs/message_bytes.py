@@ -66,7 +66,7 @@ def read_fields(data: memoryview, begin: int = 0) -> Iterator[Field]:
         elif kind in (FIXED32, FIXED64):
             length = 4 if kind == FIXED32 else 8
         else:
-            raise BadMessageError(f"a field of wire type {kind}", begin + start)
+            raise BadMessageError("a field of an unknown wire type", begin + start)
         if length > end - at:
             raise BadMessageError(CUT, begin + start)
         value = data[at : at + length]
@@ -116,7 +116,7 @@ def read_begun_fields(data: memoryview, is_cut: bool) -> Iterator[BegunField]:
         elif at and kind in (FIXED32, FIXED64):
             at += 4 if kind == FIXED32 else 8
         elif at:
-            raise BadMessageError(f"a field of wire type {kind}", start)
+            raise BadMessageError("a field of an unknown wire type", start)
         ends_early = kind == BYTES and value > size - at
         if (not at or ends_early) and not is_cut:
             raise BadMessageError(CUT, start)
@@ -144,7 +144,7 @@ def find_complete_end(data: Readable, at: int, base: int) -> tuple[int, int]:
         elif after and kind in (FIXED32, FIXED64):
             after += 4 if kind == FIXED32 else 8
         elif after:
-            raise BadMessageError(f"a field of wire type {kind}", base + at)
+            raise BadMessageError("a field of an unknown wire type", base + at)
         if not after:
             return at, size + 1
         if after > size:

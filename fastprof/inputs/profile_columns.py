@@ -264,7 +264,7 @@ class ProfileColumns:
         order = sort_by_key(owner, slot)
         rows, known = self._rows_of(ids[order])
         if not known.all():
-            self._lose(f"{what}s", int((~known).sum()), lambda: self._no_node(what, owner, order, known, ids))
+            self._lose(f"{what}s", int((~known).sum()), lambda: self._no_node(what, owner[order], known))
         order = order[known]
         return owner[order], slot[order], rows[known]
 
@@ -273,12 +273,10 @@ class ProfileColumns:
         known, at = find_equal(self._ids, ids)
         return self._row_of_id[at] if len(self._ids) else at, known
 
-    def _no_node(self, what: str, owner: Int64s, order: Int64s, known: Bools, ids: Int64s) -> CaptureError:
-        first = order[np.flatnonzero(~known)[0]]
-        node = int(owner[first])
-        name = self.names[node].as_py()[:200]
-        text = f"an {what} of the node {name!r} is node {ids[first]}, which is not in the profile"
-        return CaptureError(f"{text}, {DOING}", offset=int(self._at.offset[node]))
+    def _no_node(self, what: str, owner: Int64s, known: Bools) -> CaptureError:
+        node = int(owner[np.flatnonzero(~known)[0]])
+        text = f"an {what} of the node is not in the profile, {DOING}"
+        return CaptureError(text, offset=int(self._at.offset[node]))
 
     def _lose(self, what: str, count: int, fault: Callable[[], CaptureError]) -> None:
         if not self._tolerant:

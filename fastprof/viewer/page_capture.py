@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.errors import FastprofError
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.query import RequestError
+from fastprof.viewer.query import RequestError, name_internal_error
 
 if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.profiler_servers import Address
@@ -178,6 +178,6 @@ class PageCapture:
         except FastprofError as error:
             self._error = str(error)
         except Exception as error:  # noqa: BLE001  a thread has no caller: the page says it
-            self._error = f"internal error: {type(error).__name__}: {error}"
+            self._error = name_internal_error(error)
         is_sound = self._error is None and all(outcome.delivered for outcome in self._outcomes)
         self._taken_count, self._failed_count = self._taken_count + 1, self._failed_count + (not is_sound)

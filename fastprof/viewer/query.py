@@ -29,6 +29,12 @@ class RequestError(Exception):
         super().__init__(sentence)
 
 
+def name_internal_error(error: BaseException) -> str:
+    """Name an internal error for a page. Its text may quote a capture, or any file that a link leads to, so that only
+    the terminal of ``fastprof serve -v`` shows it."""
+    return f"internal error: {type(error).__name__}"
+
+
 class Query:
     """Query of ``request``. RequestError 400: an argument is missing or malformed. An empty value counts as missing."""
 

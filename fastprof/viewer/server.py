@@ -30,7 +30,7 @@ from fastprof.errors import FastprofError, UnreadableError, UsageError
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer import run_answers, timeline_answers
 from fastprof.viewer.answers import HEADERS, Body, Gate, get_status, make_answer, make_body, make_error_answer
-from fastprof.viewer.query import RequestError
+from fastprof.viewer.query import RequestError, name_internal_error
 from fastprof.viewer.server_state import ApiCall, ServerState, make_endpoint
 from fastprof.viewer.timeline_document import make_timeline_document
 from fastprof.viewer.viewed_runs import ViewedRuns
@@ -363,7 +363,7 @@ def make_application(
     async def internal(_request: Request, error: Exception) -> Response:
         if report is not None:
             report(error)
-        return make_error_answer(500, f"internal error: {type(error).__name__}: {error}")
+        return make_error_answer(500, f"{name_internal_error(error)}; fastprof serve -v shows where")
 
     handlers: dict[Any, Any] = {
         RequestError: known,

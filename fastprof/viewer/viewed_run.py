@@ -45,7 +45,7 @@ from fastprof.viewer.host_files import (
     make_fact_columns,
     write_facts,
 )
-from fastprof.viewer.query import RequestError
+from fastprof.viewer.query import RequestError, name_internal_error
 from fastprof.viewer.run_list import RunVersion, check_capture, make_capture_key
 from fastprof.viewer.snapshot import BUILDING, FAILED, READY, HostView, Snapshot, count_id_bits
 from fastprof.viewer.store import HostStore, Store
@@ -597,7 +597,7 @@ class ViewedRun:
         except (FastprofError, OSError, MemoryError, OverflowError) as error:
             host.error = str(error) or type(error).__name__
         except Exception as error:  # noqa: BLE001  nobody waits for the thread's error
-            host.error = f"internal error: {type(error).__name__}: {error}"
+            host.error = name_internal_error(error)
         if host.error is not None:
             host.state, host.derived = FAILED if host.known is None else host.state, FAILED
         self._show_more()

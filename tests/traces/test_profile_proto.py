@@ -150,7 +150,7 @@ def test_times_that_are_none_are_no_events() -> None:
 
 def test_an_input_that_leads_nowhere_is_an_error() -> None:
     data = put(1, put(1, 4) + put(2, put(1, "lonely") + put(2, put(1, 0) + put(2, 99))))
-    with pytest.raises(CaptureError, match="an input of the node 'lonely' is node 99") as error:
+    with pytest.raises(CaptureError, match="an input of the node is not in the profile") as error:
         assert fastprof.load(data).tfprof_nodes
     assert error.value.offset == 6
     salvaged = fastprof.load(data, on_error="salvage")

@@ -28,6 +28,7 @@ from fastprof.inputs.formats.contract import FormatRemark
 from fastprof.inputs.open_files import prefetch
 from fastprof.schema.columns import count_bounds
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.quantities import format_size
 
 _CODECS: Final = {0x62: "brotli", 0x7A: "zstd", 0x73: "snappy"}
 _NONE: Final = 0
@@ -69,7 +70,7 @@ def decode_records(kind: int, data: ChunkData, count: int, size: int) -> ChunkRe
     if kind not in b"rt":
         return ChunkRecords(b"", [])
     if size > _limit_size(data) or count > max(size, 1) + len(data) * 8:
-        raise DamagedChunkError(f"{count} records of {size} bytes in {len(data)}")
+        raise DamagedChunkError("more records, or larger ones, than its data can hold")
     return _read_simple(data, count, size) if kind == ord("r") else _read_transposed(data, count, size)
 
 
@@ -127,19 +128,19 @@ def _decompress_block(compression: int, data: bytes) -> bytes:
         return data
     codec = _CODECS.get(compression)
     if codec is None:
-        raise DamagedChunkError(f"an unknown compression, {compression}")
+        raise DamagedChunkError("an unknown compression")
     import pyarrow as pa
 
     reader = _ChunkReader(data)
     size = reader.varint()
     if size > _limit_size(data):
-        raise DamagedChunkError(f"a block that decompresses to {size} bytes")
+        raise DamagedChunkError("a block that decompresses to more than its data can hold")
     try:
         plain = pa.decompress(reader.rest(), decompressed_size=size, codec=codec, asbytes=True) if size else b""
     except (OSError, ValueError) as error:
         raise DamagedChunkError(f"{codec}: {error}") from None
     if len(plain) != size:
-        raise DamagedChunkError(f"{codec}: {len(plain)} bytes in place of {size}")
+        raise DamagedChunkError(f"{codec}: a block of another size than recorded")
     return bytes(plain)
 
 
@@ -160,7 +161,7 @@ def _read_simple(data: ChunkData, count: int, size: int) -> ChunkRecords:
     if at != len(values):
         raise DamagedChunkError("bytes are left over")
     if at - first != size:
-        raise DamagedChunkError(f"{at - first} bytes in place of {size}")
+        raise DamagedChunkError("records of another size than recorded")
     return ChunkRecords(values, records)
 
 
@@ -215,7 +216,7 @@ def _read_nodes(header: _ChunkReader, buffer_count: int) -> tuple[np.ndarray, in
     """Return the nodes of the machine, the first, and whether that is reached without a transition."""
     count = header.varint()
     if not 0 < count <= len(header.data):
-        raise DamagedChunkError(f"{count} nodes")
+        raise DamagedChunkError("an impossible number of nodes")
     nodes = np.zeros(count, _NODE)
     tags = [header.varint() for _ in range(count)]
     after = [header.varint() for _ in range(count)]
@@ -230,7 +231,7 @@ def _read_nodes(header: _ChunkReader, buffer_count: int) -> tuple[np.ndarray, in
                 raise DamagedChunkError("a buffer that does not exist")
             nodes["buffer"][at] = buffer
         elif subtype > 137:
-            raise DamagedChunkError(f"a subtype {subtype} of numbers")
+            raise DamagedChunkError("an unknown subtype of numbers")
     first = header.varint()
     header.done()
     if first >= count:
@@ -304,7 +305,7 @@ def _split_fields(values: ChunkData, at: int, end: int, number: int) -> Iterator
                 reader.varint()
                 value = None
             else:
-                raise DamagedChunkError(f"a field {tag >> 3} of wire type {tag & 7}")
+                raise DamagedChunkError("a field of an unknown wire type")
             yield tag >> 3, begin, reader.at, value
     except DamagedChunkError as fault:
         raise DamagedChunkError(f"record {number} is not an XSpace: {fault} at its byte {reader.at - first}") from None
@@ -385,7 +386,7 @@ def read_header(begin: int, size: int, is_all: bool, joined: Callable[[int, int]
     data_size, data_hash, decoded_size = (int.from_bytes(raw[at : at + 8], "little") for at in (8, 16, 32))
     end, records = find_data_end(begin, CHUNK_HEADER + data_size), int.from_bytes(raw[25:32], "little")
     if data_size > _LARGEST_CHUNK:
-        raise DamagedRiegeliError(f"a chunk of {data_size} bytes, which is not read", begin, None)
+        raise DamagedRiegeliError(f"a chunk of more than {format_size(_LARGEST_CHUNK)}, which is not read", begin, None)
     if end > size:
         if not is_all:
             return None
@@ -396,7 +397,7 @@ def read_header(begin: int, size: int, is_all: bool, joined: Callable[[int, int]
 
 def check_kind(header: ChunkHeader, begin: int) -> None:
     if header.kind not in _KINDS:
-        raise DamagedRiegeliError(f"an unknown kind of chunk, {chr(header.kind)!r}", begin, header.after)
+        raise DamagedRiegeliError("an unknown kind of chunk", begin, header.after)
 
 
 def is_block_header(raw: bytes | memoryview) -> bool:
