@@ -267,13 +267,13 @@ def _get_host_name(host: str) -> str:
 
 
 def _is_from_other_page(headers: Headers, scope: Scope) -> bool:
-    """Return whether a page of another origin sends the request, by Sec-Fetch-Site, else by Origin. Links to the page of
-    this server may be followed from anywhere; links to its answers could make it work unseen."""
+    """Return whether a page of another origin sends the request, by Sec-Fetch-Site, else by Origin. Links to the page
+    may be followed from anywhere; links to answers could make the server work unseen."""
     sites = headers.getlist("sec-fetch-site")
     if sites:
-        is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest", "document") == "document"
-        is_page = scope["path"] == "/" and scope["method"] in ("GET", "HEAD")
-        return not (set(sites) <= {"same-origin", "none"} or (is_link and is_page))
+        way = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest", "document")
+        is_link = way == ("navigate", "document") and scope["path"] == "/" and scope["method"] in ("GET", "HEAD")
+        return not (is_link or set(sites) <= {"same-origin", "none"})
     own = {f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")}
     return any(origin.lower() not in own for origin in headers.getlist("origin"))
 

@@ -11,8 +11,12 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from fastprof.inputs import message_bytes
+from fastprof.inputs.message_bytes import BadMessageError
+from fastprof.inputs.profiler_client import service_messages
 from fastprof.inputs.profiler_client.profiler_servers import parse_address
 from fastprof.inputs.profiler_client.workers import CallError, ServerConnection
+from fastprof.schema.message_fields import put
 
 SETTINGS = bytes(3) + b"\4" + bytes(5)
 ACKNOWLEDGED = bytes(3) + b"\4\1" + bytes(4)
@@ -211,3 +215,44 @@ def test_whatever_a_server_says_is_an_answer_or_a_failure() -> None:
             said[chance.randrange(len(said))] = chance.randrange(256)
         with saying(bytes(said)) as address, suppress(CallError):
             assert len(answer(address)) <= 8
+
+
+MANY = put(1, 1) * 2000
+HOSTILE = {
+    "tools": (service_messages.parse_profile_answer, put(6, MANY) * 500),
+    "fields": (service_messages.parse_profile_answer, MANY * 500),
+    "figures": (service_messages.parse_monitor_answer, put(10, MANY) * 500),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_few_fields_of_an_answer_are_read(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many a server sends: a gigabyte has half a billion."""
+    count = count_fields(monkeypatch)
+    parse, data = HOSTILE[what]
+    with pytest.raises(BadMessageError, match="more than"):
+        parse(memoryview(data))
+    assert len(count) <= 10_001
+
+
+def test_few_fields_of_a_capture_in_pieces_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = count_fields(monkeypatch)
+    pieces = (memoryview(put(5, "x") * 2000),) * 500
+    with pytest.raises(BadMessageError, match="it has no plane"):
+        service_messages.check_capture(pieces)
+    assert service_messages.list_hostnames(pieces) == []
+    assert len(count) <= 20_000
+
+
+def count_fields(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the numbers of the fields that are read from now on."""
+    numbers: list[int] = []
+    read = message_bytes.read_fields
+
+    def counted(data: memoryview, begin: int = 0) -> Iterator[message_bytes.Field]:
+        for one in read(data, begin):
+            numbers.append(one.number)
+            yield one
+
+    monkeypatch.setattr(message_bytes, "read_fields", counted)
+    return numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import re
@@ -37,7 +38,8 @@ class Request:
 
 
 Fault = Callable[[Request], "str | None"]
-"""Returns what goes wrong with a request: "503", "403", "drop", "short", "no ranges", "redirect URL", or None."""
+"""Returns what goes wrong with a request: "503", "403", "drop", "short", "long", "no ranges", "redirect URL", or
+None."""
 
 
 class ObjectServer:
@@ -144,7 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "short":
             end = first + (end - first) // 2
         headers["Content-Range"] = f"bytes {first}-{end - 1}/{len(content)}"
-        self._send(206, memoryview(content)[first:end], headers, fault)
+        more = bytes(1 << 25) if fault == "long" else b""
+        with contextlib.suppress(ConnectionError if more else ()):
+            self._send(206, content[first:end] + more, headers, fault)
 
     def do_PUT(self) -> None:
         served = self.server_objects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import pickle
 import threading
 from collections.abc import Callable
@@ -159,6 +160,24 @@ def test_a_second_short_answer_ends_reading(server: ObjectServer) -> None:
     with pytest.raises(UnreadableError, match=r"the answer has [\d,]+ bytes, not [\d,]+"):
         fastprof.load(f"{server.address}/bucket/{KEY}")
     assert len([request for request in server.requests if request.range not in (None, (0, 1))]) in (2, 4)
+
+
+def test_an_answer_that_is_too_long_is_not_taken_into_memory(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, read = [], http.client.HTTPResponse.read
+
+    def measured(answer: http.client.HTTPResponse, most: int | None = None) -> bytes:
+        data = read(answer, most)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(remote_file, "_WAIT_S", 0.0)
+    monkeypatch.setattr(http.client.HTTPResponse, "read", measured)
+    server.fault = only_ranges("long")
+    with pytest.raises(UnreadableError, match="sends more bytes than were requested"):
+        fastprof.load(f"{server.address}/bucket/{KEY}")
+    assert 0 < max(sizes) <= len(CAPTURE) + 1
 
 
 @pytest.mark.parametrize("status", ["403", "401"])

@@ -191,9 +191,7 @@ def test_an_internal_error_is_a_sentence_and_is_reported_to_who_runs_the_server(
     here.runs.listed = lambda *_: 1 / 0  # type: ignore[assignment, return-value]
     answer = Client(make_application(here.runs, None, errors.append)).get("/api/runs")
     assert answer.status_code == 500
-    assert answer.json() == {
-        "error": "internal error: ZeroDivisionError; fastprof serve -v shows where"
-    }
+    assert answer.json() == {"error": "internal error: ZeroDivisionError; fastprof serve -v shows where"}
     assert [type(error) for error in errors] == [ZeroDivisionError]
 
 

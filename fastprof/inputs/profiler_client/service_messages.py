@@ -9,11 +9,11 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from fastprof.inputs import message_bytes
-from fastprof.inputs.message_bytes import BadMessageError
+from fastprof.inputs.message_bytes import BadMessageError, Field
 from fastprof.schema.message_fields import put, put_all
 from fastprof.schema.value_classes import dataclass
 
@@ -37,6 +37,8 @@ _VERSION: Final = 1
 """The version of the options: a server replaces options of version 0 by its defaults."""
 _MOST_FIELDS: Final = 10_000
 """Most fields of an answer, which comes from another program and may be anything."""
+_MOST_PARTS: Final = 100
+"""Most fields of a message in an answer."""
 _CAPTURE: Final = "xplane.pb"
 _PLANES, _ERRORS, _HOSTNAMES = 1, 2, 4
 """Fields of an XSpace; the third is warnings."""
@@ -118,7 +120,7 @@ def parse_profile_answer(data: memoryview) -> CaptureAnswer:
         elif number == 7:
             empty = bool(value)
         elif number == 6 and isinstance(value, memoryview):
-            tool = {part.number: message_bytes.get_message(part.value) for part in message_bytes.read_fields(value)}
+            tool = {part: message_bytes.get_message(content) for part, content in _read_fields(value, _MOST_PARTS)}
             if bytes(tool.get(1, b"")[:64]).decode("utf-8", "replace") == _CAPTURE:
                 old = [tool.get(2, memoryview(b""))]
     return CaptureAnswer(tuple(pieces or old), empty)
@@ -127,13 +129,12 @@ def parse_profile_answer(data: memoryview) -> CaptureAnswer:
 def check_capture(pieces: tuple[memoryview, ...]) -> None:
     """Raise BadMessageError: by its own fields it is not an XSpace, or has no plane. Planes are not looked into."""
     planes, first_error = 0, ""
-    for piece in pieces:
-        for piece_field in islice(message_bytes.read_fields(piece), _MOST_FIELDS):
-            if piece_field.number <= _HOSTNAMES and not isinstance(piece_field.value, memoryview):
-                raise BadMessageError(f"field {piece_field.number} of an XSpace is not a number", piece_field.at)
-            planes += piece_field.number == _PLANES
-            if piece_field.number == _ERRORS:
-                first_error = first_error or message_bytes.decode_text(piece_field.value)[:_LONGEST]
+    for piece_field in _read_pieces(pieces):
+        if piece_field.number <= _HOSTNAMES and not isinstance(piece_field.value, memoryview):
+            raise BadMessageError(f"field {piece_field.number} of an XSpace is not a number", piece_field.at)
+        planes += piece_field.number == _PLANES
+        if piece_field.number == _ERRORS:
+            first_error = first_error or message_bytes.decode_text(piece_field.value)[:_LONGEST]
     if not planes:
         raise BadMessageError("it has no plane" + (f", and says: {first_error}" if first_error else ""), 0)
 
@@ -142,13 +143,13 @@ def list_hostnames(pieces: tuple[memoryview, ...]) -> list[str]:
     """Return the names of machines that an XSpace records; none if it is damaged before them."""
     names: list[str] = []
     with suppress(BadMessageError):
-        names += (
-            message_bytes.decode_text(value)
-            for piece in pieces
-            for number, value in _read_fields(piece)
-            if number == _HOSTNAMES
-        )
+        names += (message_bytes.decode_text(one.value) for one in _read_pieces(pieces) if one.number == _HOSTNAMES)
     return names
+
+
+def _read_pieces(pieces: tuple[memoryview, ...]) -> Iterator[Field]:
+    """Yield the first fields of an XSpace."""
+    return islice(chain.from_iterable(map(message_bytes.read_fields, pieces)), _MOST_FIELDS)
 
 
 def make_terminate_request(session: str) -> bytes:
@@ -181,18 +182,18 @@ def parse_monitor_answer(data: memoryview) -> tuple[str, dict[str, float]]:
         if number == 1:
             text = message_bytes.decode_text(value)
         elif number == 10 and isinstance(value, memoryview):
-            for part in message_bytes.read_fields(value):
-                if part.number == 1 and isinstance(part.value, int):
-                    kind = part.value
-                elif part.number in values and isinstance(part.value, int):
-                    (values[part.number],) = struct.unpack("<d", struct.pack("<Q", part.value))
+            for part, figure in _read_fields(value, _MOST_PARTS):
+                if part == 1 and isinstance(figure, int):
+                    kind = figure
+                elif part in values and isinstance(figure, int):
+                    (values[part],) = struct.unpack("<d", struct.pack("<Q", figure))
     known = _KNOWN[kind] if kind < len(_KNOWN) else _KNOWN[-1]
     return text, {name: values[number] for number, name in _FIGURES.items() if number in known}
 
 
-def _read_fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def _read_fields(data: memoryview, most: int = _MOST_FIELDS) -> Iterator[tuple[int, int | memoryview]]:
     every = message_bytes.read_fields(data)
-    for content in islice(every, _MOST_FIELDS):
+    for content in islice(every, most):
         yield content.number, content.value
     if next(every, None) is not None:
-        raise BadMessageError(f"more than {_MOST_FIELDS:,} fields", 0)
+        raise BadMessageError(f"more than {most:,} fields", 0)

@@ -64,11 +64,13 @@ class HttpServer:
             if _get_version(answer) != version:
                 raise OtherVersionError("the version differs")
             try:
-                data: bytes = answer.read()
+                data: bytes = answer.read(end - begin + 1)
             except http.client.IncompleteRead as error:
                 data = error.partial
             except (OSError, http.client.HTTPException) as error:
                 raise StoreError(f"the connection broke off: {error or type(error).__name__}") from None
+            if len(data) > end - begin:
+                raise StoreError("the server sends more bytes than were requested")
         first = answer.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
         return data if first == str(begin) else b""
 
