@@ -8,6 +8,7 @@ import glob
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,14 +45,14 @@ def open_new_file(path: str, force: bool, flag: str = "--force") -> Iterator[Wri
     if target.exists() and not force:
         raise OutputError(f"already exists; {advice}", path=path)
     hidden = target.with_name(f".fastprof-{os.urandom(6).hex()}.partial")
-    nameless = _open_nameless(target.parent)
+    nameless = open_nameless(target.parent, 0o666)
     try:
         opened: tuple[Path | int, str] = (hidden, "xb") if nameless is None else (os.dup(nameless), "wb")
         with _open_and_close(opened[0], opened[1], path) as write:
             yield write
         with wrap_output_errors(path):
             if nameless is not None:
-                os.link(_DESCRIPTOR.format(nameless), hidden, src_dir_fd=nameless, follow_symlinks=True)
+                os.link(DESCRIPTOR.format(nameless), hidden, src_dir_fd=nameless, follow_symlinks=True)
             if force or not _link_file(target, hidden, path, advice):
                 hidden.replace(target)
     finally:
@@ -60,17 +61,18 @@ def open_new_file(path: str, force: bool, flag: str = "--force") -> Iterator[Wri
             os.close(nameless)
 
 
-_DESCRIPTOR = "/proc/self/fd/{}"
+DESCRIPTOR = "/proc/self/fd/{}"
+"""Path that opens a descriptor again."""
 
 
-def _open_nameless(folder: Path) -> int | None:
+def open_nameless(folder: Path, mode: int) -> int | None:
     """Return the descriptor of a new file without a name, which disappears with its last descriptor. None: the system
-    has no such files, or cannot give them a name later."""
+    has no such files, or cannot open them again or name them."""
     try:
-        number = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        number = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode)
     except (AttributeError, OSError):
         return None
-    if Path(_DESCRIPTOR.format(number)).is_symlink():
+    if Path(DESCRIPTOR.format(number)).is_symlink():
         return number
     os.close(number)
     return None
@@ -124,12 +126,20 @@ def _replace_folder(temporary: Path, target: Path) -> None:
 
 
 @contextmanager
-def make_hidden_folder(target: Path, suffix: str = "partial") -> Iterator[Path]:
+def make_temporary_folder(name: str) -> Iterator[Path]:
+    """A folder for temporary files that only this user may open, deleted at the end, or by the next process that makes
+    one of this name."""
+    with make_hidden_folder(Path(tempfile.gettempdir(), name), mode=0o700) as folder:
+        yield folder
+
+
+@contextmanager
+def make_hidden_folder(target: Path, suffix: str = "partial", mode: int = 0o777) -> Iterator[Path]:
     """A hidden folder beside ``target``, to be renamed; deleted at the end if it is still there. Unfinished ones of
     processes that were killed are deleted before: the system lets go of the lock of a folder when its process ends."""
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.partial"):
         _remove_unless_held(left)
-    folder, held = _make_locked_folder(target, suffix)
+    folder, held = _make_locked_folder(target, suffix, mode)
     try:
         yield folder
     finally:
@@ -155,11 +165,11 @@ def make_parts_folder(temporary: Path) -> Iterator[Path]:
 _FOLDER_ITSELF = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def _make_locked_folder(target: Path, suffix: str) -> tuple[Path, int]:
+def _make_locked_folder(target: Path, suffix: str, mode: int) -> tuple[Path, int]:
     """Return a new folder, and its descriptor, which holds its lock if the file system has locks."""
     while True:
         folder = target.parent / f".{target.name}.{os.urandom(4).hex()}.{suffix}"
-        folder.mkdir(parents=True)
+        folder.mkdir(mode, parents=True)
         try:
             held = os.open(folder, _FOLDER_ITSELF)
         except FileNotFoundError:

@@ -9,7 +9,6 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from fastprof.errors import OutputError, UsageError
 from fastprof.export.dataset import RUNS
+from fastprof.export.new_files import make_temporary_folder
 from fastprof.export.run_manifests import encode_document, name_manifest
 
 _RUN: Final = "fastprof.run"
@@ -105,8 +105,7 @@ def write_to_tables(target: str, write: Callable[[Path], Sequence[str]]) -> None
     form, colon, place = target.partition(":")
     if form not in _FORMATS or not colon or not place:
         raise UsageError(f"--to takes delta:URL or iceberg:CATALOG.NAMESPACE, not {target!r}")
-    with TemporaryDirectory(prefix="fastprof-") as name:
-        folder = Path(name)
+    with make_temporary_folder("fastprof-export") as folder:
         try:
             tables = _FORMATS[form](place)
             for known in tables.read_runs():  # so that ids of runs are those of a dataset that has them

@@ -3,12 +3,12 @@
 A file is named by its key, and sealed: checksums of all its bytes follow them, because old files, disks, copies and
 people do damage. It appears whole or not at all: it is built under another name and renamed.
 
-    KEY.fastprof  --copied, and the copy checked-->  KEY.PID-RANDOM.partial  --opened, then unnamed-->  mapped
+    KEY.PID-RANDOM.partial  --complete, renamed-->  KEY.fastprof  --copied, and the copy checked-->  mapped
 
-Readers map an unnamed copy, which nobody can truncate: the system kills a process that reads a map beyond the end of
-its file. Files of the folder may therefore be removed or damaged at any time without harm to their readers. A writer
-locks its file until it is complete or unnamed. An unlocked partial file belongs to a killed writer, and the next writer
-removes it.
+Readers map a copy without a name, which nobody can truncate: the system kills a process that reads a map beyond the end
+of its file. Files of the folder may therefore be removed or damaged at any time without harm to their readers. A writer
+locks its file until it is complete. An unlocked partial file belongs to a killed writer, and the next process that
+opens a file of the folder removes it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ import errno
 import fcntl
 import hashlib
 import os
-import shutil
 import struct
-import tempfile
 import time
 import weakref
 import zlib
@@ -31,6 +29,7 @@ from typing import Final, TypeVar
 
 from fastprof.decode.workers import Workers, count_cpus
 from fastprof.errors import FastprofError, OutputError, UsageError
+from fastprof.export.new_files import DESCRIPTOR, make_temporary_folder, open_nameless
 from fastprof.inputs.open_files import open_descriptor
 from fastprof.inputs.stores.kept_objects import find_cache_folder
 from fastprof.inputs.stores.store_path import StorePath
@@ -217,14 +216,16 @@ class CacheFolder:
         self.limit_bytes = get_usual_limit() if limit_bytes is None else limit_bytes
         self._held: set[Path] = set()
         self._listed = _Listing()
+        self._is_swept = False
         self.lasting = True
         """True if files stay when the process ends: not if the user's own folder cannot be written to, or is "0"."""
         if named is None or not self._is_usable():
             if path is not None:
                 raise OutputError("no folder that can be written to: name another with --cache", path=str(path))
             self.lasting = False
-            self.path = Path(tempfile.mkdtemp(prefix="fastprof-"))
-            weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+            folder = contextlib.ExitStack()
+            self.path = folder.enter_context(make_temporary_folder("fastprof-cache"))
+            weakref.finalize(self, folder.close)
 
     def file(self, key: str, build: Build) -> Path:
         """Return the file of that key; if it is missing, ``build`` writes it to the path that it receives."""
@@ -256,8 +257,8 @@ class CacheFolder:
             return None
 
     def opened(self, key: str | None, build: Build, open_file: Callable[[Path], T]) -> T:
-        """Check and open a copy of the file of that key, and remove its name. A damaged file, or one that another
-        process removes before it is copied, is built again. Without a key, open a new file and remove its name."""
+        """Check and open a copy of the file of that key that has no name. A damaged file, or one that another process
+        removes before it is copied, is built again. Without a key, open a new file without a name."""
         if key is None:
             return self._open_written("unnamed", build, open_file)
         fresh: list[Path] = []
@@ -285,12 +286,12 @@ class CacheFolder:
         raise AssertionError("the last try returns or raises")
 
     def _open_written(self, name: str, write: Build, open_file: Callable[[Path], T]) -> T:
-        """Write a new file, open it and remove its name."""
-        with self._write_new_file(name, write) as path:
+        """Write a new file, and open it without a name."""
+        with self._write_new_file(name, write, is_named=False) as path:
             try:
                 return open_file(path)
             finally:
-                path.unlink(missing_ok=True)
+                self._remove_name(path)
 
     def let_go(self) -> None:
         """Remove the locks that are held: the process ends, and what it builds is given up."""
@@ -305,24 +306,24 @@ class CacheFolder:
         return os.access(self.path, os.W_OK | os.X_OK)
 
     @contextlib.contextmanager
-    def _write_new_file(self, name: str, write: Build) -> Iterator[Path]:
+    def _write_new_file(self, name: str, write: Build, *, is_named: bool = True) -> Iterator[Path]:
         """Write a new file, locked until the end of the block."""
-        path, held = self._try_to_write(name, write)
+        path, held = self._try_to_write(name, write, is_named)
         try:
             yield path
         finally:
             os.close(held)
 
-    def _try_to_write(self, name: str, write: Build) -> tuple[Path, int]:
+    def _try_to_write(self, name: str, write: Build, is_named: bool) -> tuple[Path, int]:
         """Return a file that was written, and the descriptor that holds its lock."""
         for left in reversed(range(_TRIES)):
             try:
-                path, held = self._lock_new_file(name)
+                path, held = self._lock_new_file(name, is_named)
                 try:
                     write(path)
                     return path, held
                 except BaseException:
-                    path.unlink(missing_ok=True)
+                    self._remove_name(path)
                     os.close(held)
                     raise
             except FastprofError:
@@ -333,8 +334,18 @@ class CacheFolder:
                     raise OutputError(text, path=str(self.path)) from None
         raise AssertionError("the last try returns or raises")
 
-    def _lock_new_file(self, name: str) -> tuple[Path, int]:
-        """Make an empty file, and return it with the descriptor that holds its lock."""
+    def _remove_name(self, path: Path) -> None:
+        if path.parent == self.path:  # else the file never had a name
+            path.unlink(missing_ok=True)
+
+    def _lock_new_file(self, name: str, is_named: bool) -> tuple[Path, int]:
+        """Make an empty file, and return it with the descriptor that holds its lock. Unless ``is_named``, it has no name
+        if the file system can do without."""
+        if not self._is_swept:
+            self._is_swept = True
+            self._remove_abandoned()
+        if not is_named and (nameless := open_nameless(self.path, 0o600)) is not None:
+            return Path(DESCRIPTOR.format(nameless)), nameless
         while True:
             path = self.path / f"{name}.{os.getpid()}-{os.urandom(4).hex()}{_PARTIAL}"
             held = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -382,16 +393,20 @@ class CacheFolder:
                     files.append((status.st_mtime, status.st_size, path))
         return files
 
+    def _remove_abandoned(self) -> list[tuple[float, int, Path]]:
+        """Remove what killed processes left, and list the complete files."""
+        files = self._files()
+        for used, _, path in files:
+            if path.suffix != _SUFFIX and _is_abandoned(path, used):
+                path.unlink(missing_ok=True)
+        return [file for file in files if file[2].suffix == _SUFFIX]
+
     def _make_room(self, keep: Path, added: int) -> None:
         """Remove what was used longest ago if the folder is too large, and what killed processes left. Files are listed
         if they may be too large, or have become twice as many."""
         if self._listed.covers(added, self.limit_bytes):
             return
-        files = sorted(self._files())
-        for used, _, path in files:
-            if path.suffix != _SUFFIX and _is_abandoned(path, used):
-                path.unlink(missing_ok=True)
-        files = [file for file in files if file[2].suffix == _SUFFIX]
+        files = sorted(self._remove_abandoned())
         total = sum(size for _, size, _ in files)
         most = self.limit_bytes if total <= self.limit_bytes else self.limit_bytes - self.limit_bytes // _SLACK
         for _, size, path in files:

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import hashlib
 import itertools
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
@@ -29,6 +28,7 @@ from fastprof.decode.single_event import METADATA, EventStats
 from fastprof.decode.workers import HOSTS_READ, Progress
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.errors import CaptureError, ChangedError, FastprofError
+from fastprof.export.new_files import make_temporary_folder
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_clocks import make_host_clocks
 from fastprof.tables.host_events import HOST_THREADS
@@ -450,9 +450,9 @@ def _open_cached(
         check_capture(capture)
 
     if cache is None:
-        with tempfile.TemporaryDirectory(prefix="fastprof-") as folder:
-            made(Path(folder, "made"))
-            return read(Path(folder, "made"))
+        with make_temporary_folder("fastprof-viewer") as folder:
+            made(folder / "made")
+            return read(folder / "made")
     key = make_capture_key(capture, *what, number, capture.host, capture.salvage, str(tables.selection))
     return cache.opened(key, made, read)
 

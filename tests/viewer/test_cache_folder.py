@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import multiprocessing
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fastprof.errors import OutputError, UsageError
+from fastprof.viewer import cache_folder
 from fastprof.viewer.cache_folder import CacheFolder, make_source_key
 
 
@@ -94,6 +96,51 @@ def test_what_a_killed_build_leaves_is_removed_by_the_next(tmp_path: Path) -> No
     CacheFolder(tmp_path, 100).file("m", _write(1))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["begun", "m.fastprof", "n.fastprof"]
     assert CacheFolder(tmp_path, 100).file("k", _write(3)).stat().st_size == 3
+
+
+def test_what_a_killed_build_leaves_is_removed_at_the_next_start_that_builds_nothing(tmp_path: Path) -> None:
+    CacheFolder(tmp_path, 100).opened("n", _write(1), Path.read_bytes)
+    process = multiprocessing.get_context("spawn").Process(target=_build_for_ever, args=(str(tmp_path),))
+    process.start()
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    CacheFolder(tmp_path, 100).opened("n", pytest.fail, Path.read_bytes)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == ["", ".fastprof", ".lock", ".partial"]
+    process.kill()
+    process.join()
+    CacheFolder(tmp_path, 100).opened("n", pytest.fail, Path.read_bytes)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["begun", "n.fastprof"]
+
+
+def _keep_temporary_folder(path: str) -> None:
+    folder = CacheFolder()
+    folder.file("k", _write(5))
+    Path(path).touch()
+    time.sleep(600)
+
+
+def test_the_temporary_folder_of_a_killed_process_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("FASTPROF_CACHE", "0")
+    process = multiprocessing.get_context("spawn").Process(target=_keep_temporary_folder, args=(str(tmp_path / "is"),))
+    process.start()
+    while not (tmp_path / "is").exists():
+        time.sleep(0.01)
+    (others,) = temporary.iterdir()
+    assert others.stat().st_mode & 0o777 == 0o700
+    first = CacheFolder()
+    assert {*temporary.iterdir()} == {others, first.path}
+    process.kill()
+    process.join()
+    second = CacheFolder()
+    assert {*temporary.iterdir()} == {first.path, second.path}
+    del first, second
+    assert [*temporary.iterdir()] == []
 
 
 def test_many_builds_list_the_folder_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,8 +299,13 @@ def test_what_another_process_removes_before_it_is_open_is_built_again(tmp_path:
         folder.opened("k", _write(1), Path.read_bytes)
 
 
-def test_what_is_opened_has_no_name_by_then_and_keeps_its_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("can_be_nameless", [True, False])
+def test_what_is_mapped_has_no_name_and_keeps_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_be_nameless: bool
+) -> None:
     """The system ends a process that reads a map behind the end of its file."""
+    if not can_be_nameless:  # a file system without such files
+        monkeypatch.setattr(cache_folder, "open_nameless", lambda *_: None)
     for _ in range(2):  # built just now, and there already
         view = CacheFolder(tmp_path, 1 << 20).opened("k", _write(100_000), _map)
         (file,) = tmp_path.iterdir()
@@ -261,7 +313,26 @@ def test_what_is_opened_has_no_name_by_then_and_keeps_its_bytes(tmp_path: Path) 
         assert view[99_999] == ord("x")
 
 
-def test_what_is_not_kept_has_no_name_once_it_is_open(tmp_path: Path) -> None:
+def test_a_copy_never_has_a_name_that_others_could_truncate(tmp_path: Path) -> None:
+    names: list[list[str]] = []
+
+    def opened(path: Path) -> mmap.mmap:
+        names.append(sorted(one.name for one in tmp_path.iterdir()))
+        for file in tmp_path.iterdir():
+            os.truncate(file, 0)
+        return _map(path)
+
+    for key in ("k", "k", None):
+        assert CacheFolder(tmp_path, 1 << 20).opened(key, _write(100_000), opened)[99_999] == ord("x")
+    assert names == [["k.fastprof"]] * 3
+
+
+@pytest.mark.parametrize("can_be_nameless", [True, False])
+def test_what_is_not_kept_has_no_name_once_it_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_be_nameless: bool
+) -> None:
+    if not can_be_nameless:
+        monkeypatch.setattr(cache_folder, "open_nameless", lambda *_: None)
     view = CacheFolder(tmp_path, 1 << 20).opened(None, _write(100_000), _map)
     assert list(tmp_path.iterdir()) == [] and view[99_999] == ord("x")
 
