@@ -39,7 +39,7 @@ VISITORS = {
     "viewer": ("cli",),
     "profile": ("viewer", "cli"),
     "engines": ("profile", "cli"),
-    "export": ("profile", "cli"),
+    "export": ("profile", "viewer", "cli"),
     "tfprof": ("profile", "viewer", "cli"),
     "xprof": ("profile", "cli"),
     "render": ("tfprof", "profile", "viewer", "cli"),

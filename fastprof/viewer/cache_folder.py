@@ -339,8 +339,8 @@ class CacheFolder:
             path.unlink(missing_ok=True)
 
     def _lock_new_file(self, name: str, is_named: bool) -> tuple[Path, int]:
-        """Make an empty file, and return it with the descriptor that holds its lock. Unless ``is_named``, it has no name
-        if the file system can do without."""
+        """Make an empty file, and return it with the descriptor that holds its lock. It has no name if it needs none,
+        and the file system can do without."""
         if not self._is_swept:
             self._is_swept = True
             self._remove_abandoned()

@@ -11,6 +11,7 @@ import { table } from "../table.js";
 import { number, text } from "../units.js";
 
 const SOON_MS = 500;
+const TIMES_ANSWER = 10; // an answer looks at all runs
 const LATER_MS = 10_000;
 const RUN_WIDTH = 240;
 const CHARTS = [
@@ -39,13 +40,15 @@ export async function show(root, context) {
   let seen = "";
   let timer = null;
   const look = async () => {
+    const asked = performance.now();
     const { pending, trends, changes } = await context.source.trends({}, context.signal);
+    const soon = Math.max(SOON_MS, TIMES_ANSWER * (performance.now() - asked));
     const now = JSON.stringify(trends);
     if (now !== seen) draw(body, new Table(trends), changes.rows);
     seen = now;
     status.textContent = pending ? `${number(pending)} more runs are being analysed …` : "";
     status.hidden = !pending;
-    timer = setTimeout(() => look().catch(() => {}), pending ? SOON_MS : LATER_MS); // the page stays as it was
+    timer = setTimeout(() => look().catch(() => {}), pending ? soon : LATER_MS); // the page stays as it was
   };
   context.signal.addEventListener("abort", () => clearTimeout(timer));
   await look();
