@@ -25,7 +25,7 @@ the number of rows of the table; ``length`` of them are written, from row ``firs
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -95,13 +95,15 @@ _BLOCK_ROWS = 65_536
 class ReportPart:
     """Part of a report to write. ``tables``: names of tables, or None for all. ``columns``: names of columns by table;
     tables without an entry have all. ``first``, ``rows``: first row of each table, and most rows. ``letters``: most
-    letters of a string."""
+    letters of a string. ``most_bytes``: bytes of all tables, with descriptions of their columns in addition; tables end
+    early to stay below, and at least the first has a row."""
 
     tables: Collection[str] | None = None
     columns: Mapping[str, Collection[str]] = field(default_factory=dict)
     first: int = 0
     rows: int | None = None
     letters: int | None = None
+    most_bytes: int | None = None
 
 
 def write_columns(report: AnalysisReport, part: ReportPart | None = None) -> Iterator[bytes]:
@@ -121,14 +123,31 @@ def _check_names(kind: str, wanted: Iterable[str], names: Collection[str]) -> No
 
 def _write_parts(report: AnalysisReport, part: ReportPart) -> Iterator[bytes]:
     yield (_write_head(report) + ',\n "tables": {').encode("ascii")
-    lead = b"\n"
+    lead, written = b"\n", 0
     for name in report.tables:
         if part.tables is not None and name not in part.tables:
             continue  # never touched: computing it may take longer than all others
         yield lead + json_quote(name).encode("ascii") + b": "
-        yield from _write_table(name, report.tables[name], part)
+        if part.most_bytes is None:
+            yield from _write_table(name, report.tables[name], part)
+        else:
+            text = _write_fitting(name, report.tables[name], part, part.most_bytes - written, least=int(not written))
+            written += len(text)
+            yield text
         lead = b",\n"
     yield b"}}\n"
+
+
+def _write_fitting(name: str, table: pa.Table, part: ReportPart, room: int, least: int) -> bytes:
+    """Return as many rows of a table, at least ``least``, as ``room`` bytes hold."""
+    cell = 2  # bytes of the shortest
+    rows = max(min(table.num_rows - part.first, max(room, 0) // (cell * max(table.num_columns, 1))), least)
+    rows = rows if part.rows is None else min(rows, part.rows)
+    while True:
+        text = b"".join(_write_table(name, table, replace(part, rows=rows)))
+        if len(text) <= room or rows <= least:
+            return text
+        rows = max(least, rows * max(room, 0) * 9 // (len(text) * 10))
 
 
 def _write_table(name: str, table: pa.Table, part: ReportPart) -> Iterator[bytes]:

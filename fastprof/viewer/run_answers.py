@@ -125,7 +125,7 @@ def _get_page_capture(call: ApiCall) -> PageCapture:
     return capture
 
 
-_OWN = ("run", "version", "host", "steps", "shape", "tables", "columns", "first", "rows", "limit", "bom")
+_OWN = ("run", "version", "host", "steps", "shape", "tables", "columns", "first", "rows", "bytes", "limit", "bom")
 """Arguments that are not the analysis's."""
 _MOST_ROWS = 2**31 - 1
 
@@ -328,6 +328,7 @@ def _write_json(call: ApiCall, report: Report) -> Iterable[bytes]:
         columns={} if columns is None else _group_by_table(columns.split(",")),
         first=call.whole("first", 0, least=0, most=_MOST_ROWS),
         rows=None if rows < 0 else rows,
+        most_bytes=call.whole("bytes", _MOST_ROWS, least=1, most=_MOST_ROWS) if call.given("bytes") else None,
     )
     return report_json.write_columns(report.answer, part)
 

@@ -91,3 +91,35 @@ def test_long_texts_are_cut() -> None:
 def test_what_is_not_there_is_named(part: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="there are "):
         document(report(), **part)
+
+
+@pytest.mark.parametrize("most", [1, 700, 2_000, 20_000, 10**9])
+def test_a_part_of_so_many_bytes_goes_on_where_it_ended(most: int) -> None:
+    """Each table in turn, as the page does: all rows come once, and no answer is larger."""
+    rows = pa.table({"number": pa.array(range(1000)), "name": pa.array([f"op {at % 7}" for at in range(1000)])})
+    found = AnalysisReport("sample", {"ops": rows, "few": rows.slice(0, 3), "none": rows.slice(0, 0)}, {}, ())
+    described = len(b"".join(write_columns(found, ReportPart(rows=0))))
+    first = b"".join(write_columns(found, ReportPart(most_bytes=most)))
+    assert len(first) <= described + max(most, 20)
+    tables = json.loads(first)["tables"]
+    assert tables["ops"]["length"] >= 1 and (most < 10**9 or tables["ops"]["length"] == 1000)
+    for name, table in tables.items():
+        names = values(table["columns"][1])
+        while len(names) < table["of"] and len(names) < 50:
+            data = b"".join(write_columns(found, ReportPart(tables=(name,), first=len(names), most_bytes=most)))
+            assert len(data) <= described + max(most, 20)
+            part = json.loads(data)["tables"][name]
+            assert part["first"] == len(names) and part["length"] >= 1
+            names += values(part["columns"][1])
+        assert names == found.tables[name]["name"].to_pylist()[: len(names)]
+
+
+def test_little_more_than_what_fits_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, write = [], report_json._write_table
+    monkeypatch.setattr(
+        report_json, "_write_table", lambda name, table, part: written.append(part.rows) or write(name, table, part)
+    )
+    rows = pa.table({"number": pa.array(range(10**6)), "other": pa.array(range(10**6))})
+    found = AnalysisReport("sample", {"ops": rows}, {}, ())
+    assert len(b"".join(write_columns(found, ReportPart(most_bytes=40_000)))) < 41_000
+    assert written[0] == 10_000 and len(written) <= 4

@@ -131,6 +131,26 @@ export class Table {
   }
 }
 
+/** The document of a table whose rows came in several parts. */
+export function joinTables(parts) {
+  const columns = parts[0].columns.map((column, at) => {
+    const found = parts.map((part) => part.columns[at]);
+    return column.texts ? joinTexts(column, found) : { ...column, values: found.flatMap(({ values }) => values) };
+  });
+  return { ...parts[0], length: parts.reduce((sum, { length }) => sum + length, 0), columns };
+}
+
+/** A column of texts, each of them once. */
+function joinTexts(column, found) {
+  const numbers = new Map();
+  const codes = found.flatMap(({ texts, codes }) => {
+    for (const text of texts) if (!numbers.has(text)) numbers.set(text, numbers.size);
+    const own = texts.map((text) => numbers.get(text));
+    return codes.map((code) => (code < 0 ? code : own[code]));
+  });
+  return { ...column, texts: [...numbers.keys()], codes };
+}
+
 /** A table made in the page. `columns`: {name, type, unit, description, values}. */
 export function tableOf(name, columns) {
   const length = columns[0]?.values.length ?? 0;

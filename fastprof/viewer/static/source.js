@@ -1,8 +1,10 @@
 // Where the page gets its data: a server of fastprof. file_source.js is its twin in a saved report.
 
-import { readJson, Report } from "./report.js";
+import { joinTables, readJson, Report } from "./report.js";
 
 const KEPT_REPORTS = 24;
+/** Bytes of the tables in an answer. */
+const PART_BYTES = 800_000;
 /** The status of a request for a version of a run that is gone. */
 const GONE = 410;
 /** Requests that answer with JSON, by the method that asks for them: `source.event(options, signal)`. */
@@ -110,14 +112,33 @@ export class ServerSource {
   async fetchedReport(name, params, signal) {
     const [listed, document] = await Promise.all([
       this.analyses(),
-      this.json(`report/${name}`, { ...params, shape: "columns" }, signal),
+      this.columns(`report/${name}`, params, signal),
     ]);
     return new Report(document, listed.analyses.find((analysis) => analysis.name === name)?.labels);
   }
 
   /** The comparison of the run with the run `base`. */
   async comparison(base, signal) {
-    return new Report(await this.json("compare", { base, shape: "columns" }, signal));
+    return new Report(await this.columns("compare", { base }, signal));
+  }
+
+  /** A report by column, in answers of at most PART_BYTES: a table goes on where an answer has ended. */
+  async columns(path, options, signal) {
+    const asked = { ...options, shape: "columns", bytes: PART_BYTES };
+    const document = await this.json(path, asked, signal);
+    for (const [name, table] of Object.entries(document.tables)) {
+      const parts = [table];
+      const last = Math.min(table.of, table.first + (options.rows ?? Infinity));
+      let next = table.first + table.length;
+      while (next < last) {
+        const { tables } = await this.json(path, { ...asked, tables: name, first: next, rows: last - next }, signal);
+        if (!tables[name].length) throw new SourceError(`The table ${name} ends at row ${next} of ${last}.`);
+        parts.push(tables[name]);
+        next += tables[name].length;
+      }
+      if (parts.length > 1) document.tables[name] = joinTables(parts);
+    }
+    return document;
   }
 
   /** Address of the run as a file: "report.html" or "trace.pftrace". */
