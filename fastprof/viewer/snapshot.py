@@ -127,8 +127,8 @@ class Snapshot:
             parts.append((host, local))
         return parts
 
-    def tile_parts(self, ids: Int64s | None, lanes: int | None) -> list[TilePart]:
-        """Return what tiles draw of these tracks (None for all); ``lanes``: the most of each, None for all."""
+    def tile_parts(self, ids: Int64s | None, lanes: range | None) -> list[TilePart]:
+        """Return what tiles draw of these tracks (None for all); ``lanes``: those of each, None for all."""
         return [
             TilePart(host.store, local, local + self.track_id(host, 0), -host.shift_ps, lanes)
             for host, local in self.split(ids)

@@ -495,7 +495,9 @@ class HostStore:
             lanes = store.lanes_of(numbers[mine])
             rows = np.repeat(ids[mine], store.track_records["lanes"][numbers[mine]])
             if part.lanes is not None:
-                shown = store.lanes["lane"][lanes] < part.lanes
+                shown = (store.lanes["lane"][lanes] >= part.lanes.start) & (
+                    store.lanes["lane"][lanes] < part.lanes.stop
+                )
                 lanes, rows = lanes[shown], rows[shown]
             shift = float(origin - part.origin_ps)
             to.add(store.lod, lanes, rows, level, first, last, origin, shift, stored.events, stored.names)
@@ -504,13 +506,13 @@ class HostStore:
 @dataclass(frozen=True, slots=True, eq=False)
 class TilePart:
     """Tracks of a host, by their numbers; ``ids``: what the tile calls them. ``origin_ps``: the host's time when the
-    session's is 0. ``lanes``: how many of each track are drawn at most, the first ones."""
+    session's is 0. ``lanes``: those of each track that are drawn, None for all."""
 
     store: HostStore
     tracks: Sequence[int] | npt.NDArray[Any]
     ids: Sequence[int] | npt.NDArray[Any]
     origin_ps: int
-    lanes: int | None = None
+    lanes: range | None = None
 
 
 def make_tile(parts: Sequence[TilePart], level: int, index: int) -> bytes:

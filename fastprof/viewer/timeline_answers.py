@@ -36,12 +36,12 @@ _MOST_LANES: Final = 4096
 
 
 def answer_tile(call: ApiCall) -> Response:
-    """Answer with a tile of ``tracks`` (default: all), with at most ``lanes`` lanes per track."""
+    """Answer with a tile of ``tracks`` (default: all), with ``lanes`` of each: the first so many, or first-last."""
     path = call.request.path_params
     seen = call.run.issued(path["key"])
     level = _parse_path_number("level", path["level"], store.COARSEST)
     index = _parse_path_number("index", path["index"], 2**53)
-    lanes = call.whole("lanes", 0, least=0, most=_MOST_LANES) or None
+    lanes = _parse_lanes(call.given("lanes"))
     key = (seen.key, level, index, call.given("tracks"), lanes)
     tile = call.state.tiles.get(key)
     if tile is None:
@@ -49,6 +49,19 @@ def answer_tile(call: ApiCall) -> Response:
     response = make_answer(call.request, tile, FOREVER)
     call.state.tiles.keep(key, tile)
     return response
+
+
+def _parse_lanes(text: str | None) -> range | None:
+    """Parse lanes as in ``30`` or ``30-59``; none and 0 are all. RequestError 400: they are no lanes."""
+    if text in (None, "0"):
+        return None
+    numbers = text.split("-")
+    if len(numbers) > 2 or not all(one.isascii() and one.isdecimal() and len(one) < 6 for one in numbers):
+        raise RequestError(400, f"lanes are a number, or first-last, not {text[:60]!r}")
+    first, last = (0, int(text) - 1) if len(numbers) == 1 else map(int, numbers)
+    if last >= _MOST_LANES:
+        raise RequestError(400, f"a tile has lanes up to number {_MOST_LANES - 1}")
+    return range(first, last + 1)
 
 
 def answer_lanes(call: ApiCall) -> Any:

@@ -312,7 +312,7 @@ def _choose_first_level(seen: Snapshot, most_slices: int) -> tuple[int, int | No
 def _make_whole_tile(seen: Snapshot, level: int, lanes: int | None) -> bytes:
     """Return a tile of a level that holds the whole session, however many buckets that are."""
     drawn = lod.Tile()
-    for part in seen.tile_parts(None, lanes):
+    for part in seen.tile_parts(None, None if lanes is None else range(lanes)):
         part.store.draw(drawn, part, level, part.origin_ps, part.origin_ps + seen.span_ps)
     return drawn.packed(level, 0)
 

@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Report } from "../../fastprof/viewer/static/report.js";
 import { ServerSource } from "../../fastprof/viewer/static/source.js";
+import { decode, LANES_AT_ONCE, slicesOf } from "../../fastprof/viewer/static/timeline/tile.js";
+import { sessionOf, tileBytes } from "./build.js";
 
 const NAMES = ["a", "b", null, "a", "c", "b", "a"];
 
@@ -39,4 +41,32 @@ test("no more rows come than are asked for", async () => {
   const { ops } = new Report(await new ServerSource("r").columns("report/x", { first: 1, rows: 3 })).tables;
   assert.deepEqual(asked, ["null 1 3", "ops 3 1"]);
   assert.deepEqual(ops.column("row"), [1, 2, 3]);
+});
+
+test("a tile of many lanes comes in several answers and is one", async () => {
+  const asked = [];
+  globalThis.fetch = (address) => {
+    const lanes = new URL(address, "http://localhost").searchParams.get("lanes");
+    asked.push(lanes);
+    const [first, last] = lanes.split("-").map(Number);
+    const rows = Array.from({ length: last - first + 1 }, (_, at) => first + at);
+    const slice = (lane) => [8 * lane, 4, 1, 1, lane, lane];
+    return Promise.resolve(new Response(tileBytes(rows.map((lane) => [7, lane, Array(lane % 3).fill(slice(lane))]))));
+  };
+  const tile = decode(await new ServerSource("r").tile("k", 3, 1, "7", undefined, 40));
+  assert.deepEqual(asked, ["0-14", "15-29", "30-39"]);
+  assert.deepEqual([...tile.lane], Array.from({ length: 40 }, (_, lane) => lane));
+  for (let lane = 0; lane < 40; lane += 1) {
+    const [first, last] = slicesOf(tile, lane);
+    assert.deepEqual(Array.from(tile.name.subarray(first, last)), Array(lane % 3).fill(lane));
+  }
+  assert.deepEqual([tile.rowsOf.get(7), tile.slices], [[0, 40], tile.at.length]);
+});
+
+test("tracks whose tiles come together have few lanes, and one of many is alone", () => {
+  const { groups } = sessionOf([4, 9, 3, 50, 1, 200, 15, 1]);
+  assert.deepEqual(groups.map(({ query, lanes }) => [query, lanes]), [
+    ["0-1", 13], ["2", 3], ["3", 50], ["4", 1], ["5", 200], ["6", 15], ["7", 1],
+  ]);
+  assert.ok(groups.every(({ tracks, lanes }) => tracks.length === 1 || lanes <= LANES_AT_ONCE));
 });

@@ -112,15 +112,23 @@ def test_a_tile_far_out_represents_all_events() -> None:
     assert len(served.tile(3, index=1).count) > 50
 
 
-def test_a_tile_may_have_the_first_lanes_alone() -> None:
+def test_a_tile_may_have_some_lanes_alone() -> None:
     served = Served(capture([event("outer", 0, 100), event("inner", 10, 50), event("leaf", 20, 5)]))
     path = f"/api/tiles/{served.timeline()['key']}/0/0"
-    assert [Tile(served.client.get(path, {"lanes": lanes}).content).lane.tolist() for lanes in (1, 2, 9)] == [
-        [0],
-        [0, 1],
-        [0, 1, 2],
-    ]
-    assert served.refused(path, lanes=-1)[0] == 400
+    expected = {"1": [0], "2": [0, 1], "9": [0, 1, 2], "0-0": [0], "1-2": [1, 2], "2-9": [2], "5-9": [], "2-1": []}
+    expected |= {"": [0, 1, 2], "0": [0, 1, 2]}
+    drawn = {lanes: Tile(served.client.get(path, {"lanes": lanes}).content).lane.tolist() for lanes in expected}
+    assert drawn == expected
+    for lanes in ("-1", "1-", "a", "1-2-3", "5000", "0-5000", "99999999", "٣"):
+        assert served.refused(path, lanes=lanes)[0] == 400
+
+
+def test_a_lane_of_a_tile_has_at_most_two_slices_a_bucket() -> None:
+    """Answers have no more bytes than that: the page asks for few lanes at a time."""
+    events = [event(*one) for place in range(3000) for one in (("long", 66 * place, 64), ("short", 66 * place + 65, 1))]
+    served = Served(capture(events))
+    sizes = [len(served.tile(level, index=1).count) for level in range(9)]
+    assert 1900 < max(sizes) <= 2048
 
 
 def test_a_tile_is_sent_once_and_kept_for_good() -> None:

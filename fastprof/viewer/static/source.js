@@ -1,6 +1,8 @@
 // Where the page gets its data: a server of fastprof. file_source.js is its twin in a saved report.
 
 import { joinTables, readJson, Report } from "./report.js";
+import { joined } from "./tile_cut.js";
+import { LANES_AT_ONCE } from "./timeline/tile.js";
 
 const KEPT_REPORTS = 24;
 /** Bytes of the tables in an answer. */
@@ -72,10 +74,14 @@ export class ServerSource {
     return this.listed;
   }
 
-  async tile(key, level, index, tracks, signal, lanes) {
+  /** A tile of tracks; of a track of many lanes the first `lanes`, in answers of LANES_AT_ONCE. */
+  async tile(key, level, index, tracks, signal, lanes = 0) {
     const path = `tiles/${encodeURIComponent(key)}/${level}/${index}`;
-    const response = await this.fetched(path, { tracks, lanes }, signal);
-    return response.arrayBuffer();
+    const get = async (some) => (await this.fetched(path, { tracks, lanes: some }, signal)).arrayBuffer();
+    if (lanes <= LANES_AT_ONCE) return get(null);
+    const firsts = Array.from({ length: Math.ceil(lanes / LANES_AT_ONCE) }, (_, at) => at * LANES_AT_ONCE);
+    const last = (first) => Math.min(first + LANES_AT_ONCE, lanes) - 1;
+    return joined(await Promise.all(firsts.map((first) => get(`${first}-${last(first)}`))));
   }
 
   /** All of a text that the details of an event have the begin of: of a `stat` by its number, or of a `name` by its key. */

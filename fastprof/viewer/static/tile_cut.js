@@ -3,6 +3,8 @@
 import { firstThat } from "./bisect.js";
 import { bodyAt, columnsOf, HEADER_BYTES, MAGIC, SLICE_BYTES, tileSpan, VERSION } from "./timeline/tile.js";
 
+const SLICE_COLUMNS = ["start", "duration", "busy", "count", "name", "at"];
+
 /** The tile of a level and index with these tracks, a Set of ids or null for all, out of that of the session. */
 export function cut(session, level, index, tracks) {
   const width = tileSpan(level);
@@ -14,6 +16,26 @@ export function cut(session, level, index, tracks) {
     if (last > first) rows.push([row, first, last]);
   }
   return written(session, rows, level, index);
+}
+
+/** One tile of several, which have different lanes. */
+export function joined(buffers) {
+  const parts = buffers.map(columnsOf);
+  const [rows, slices] = ["rows", "slices"].map((name) => parts.reduce((sum, part) => sum + part[name], 0));
+  const buffer = new ArrayBuffer(bodyAt(rows) + SLICE_BYTES * slices);
+  const head = new Uint32Array(buffer, 0, HEADER_BYTES / 4);
+  head.set(new Uint32Array(buffers[0], 0, head.length));
+  head.set([rows, slices], 2);
+  const to = columnsOf(buffer);
+  let [row, slice] = [0, 0];
+  for (const part of parts) {
+    for (const name of ["track", "lane"]) to[name].set(part[name], row);
+    to.end.set(part.end.map((end) => end + slice), row);
+    for (const name of SLICE_COLUMNS) to[name].set(part[name], slice);
+    row += part.rows;
+    slice += part.slices;
+  }
+  return buffer;
 }
 
 /** The slices of a row, [first, last), that lie between two times at least in part. */
@@ -41,7 +63,7 @@ function written(session, rows, level, index) {
   for (const [number, [row, first, last]] of rows.entries()) {
     to.track[number] = session.track[row];
     to.lane[number] = session.lane[row];
-    for (const name of ["start", "duration", "busy", "count", "name", "at"])
+    for (const name of SLICE_COLUMNS)
       to[name].set(session[name].subarray(first, last), place);
     place += last - first;
     to.end[number] = place;

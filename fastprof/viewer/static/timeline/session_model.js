@@ -3,9 +3,9 @@
 import { spelled } from "../number_ranges.js";
 import { Clock } from "./clock.js";
 import { visible } from "./text.js";
+import { LANES_AT_ONCE } from "./tile.js";
 
 const TRACKS_IN_GROUP = 24;
-const LANES_IN_GROUP = 96;
 /** If a track has more lanes than the first of these, only those near the screen are requested. */
 export const DEPTHS = [128, 512, 1024, 2048, 4096];
 export const KINDS = {
@@ -99,7 +99,7 @@ export class SessionModel {
         let group = null;
         for (let track = process.first; track < process.last; track++) {
           if (this.derived[track] !== derived || this.kind[track] === KINDS.counter) continue;
-          if (!group || group.tracks.length >= TRACKS_IN_GROUP || group.lanes + this.lanes[track] > LANES_IN_GROUP) {
+          if (!group || group.tracks.length >= TRACKS_IN_GROUP || group.lanes + this.lanes[track] > LANES_AT_ONCE) {
             group = { number: this.groups.length, host: process.host, tracks: [], lanes: 0, query: "", depth: 0 };
             this.groups.push(group);
           }

@@ -145,7 +145,7 @@ export class TileCache {
       if (entry.pending === this.key || (entry.tile && entry.key === this.key)) continue;
       this.entries.set(place, entry);
       entry.pending = this.key;
-      this.fetch(entry, this.key, group, level, index, group.depth || undefined);
+      this.fetch(entry, this.key, group, level, index, group.depth || group.lanes);
     }
   }
 
