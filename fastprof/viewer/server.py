@@ -32,7 +32,6 @@ from fastprof.viewer import run_answers, timeline_answers
 from fastprof.viewer.answers import HEADERS, Body, Gate, get_status, make_answer, make_body, make_error_answer
 from fastprof.viewer.query import RequestError, name_internal_error
 from fastprof.viewer.server_state import ApiCall, ServerState, make_endpoint
-from fastprof.viewer.timeline_document import make_timeline_document
 from fastprof.viewer.viewed_runs import ViewedRuns
 
 if TYPE_CHECKING:
@@ -296,9 +295,7 @@ def make_routes(state: ServerState) -> list[Route]:
         run = await state.on_open_run(state.quick, call, lambda call: call.run)
         after = call().given("after")
         await run.changes.until(lambda: run.snapshot.key != after or run.is_over, _LONG_POLL_S)
-        return await state.on_open_run(
-            state.quick, call, lambda call: call.answered(lambda call: make_timeline_document(call.run))
-        )
+        return await state.on_open_run(state.quick, call, lambda call: call.answered(timeline_answers.answer_timeline))
 
     groups = (
         (state.quick, 0.0, _PAGE),

@@ -17,22 +17,29 @@ from fastprof.decode.single_event import EVENT, METADATA, EventFacts, EventStats
 from fastprof.schema.columns import Bools, expand_ranges
 from fastprof.viewer import store
 from fastprof.viewer.answers import FOREVER, make_answer, make_body
-from fastprof.viewer.query import FIRST_PS, LAST_PS, RequestError, format_numbers
+from fastprof.viewer.query import FIRST_PS, LAST_PS, MOST, RequestError, format_numbers
 from fastprof.viewer.server_state import ApiCall
 from fastprof.viewer.snapshot import ORDERS, START, HitList, HostView, Snapshot, make_hit_list
 from fastprof.viewer.store import NameSums, StoredEvent, StoredTrack, cut_name
 from fastprof.viewer.timeline_document import (
+    MOST_BANDS,
     MOST_FLOWS,
     MOST_WIDTH,
     make_counter_document,
     make_flows_document,
     make_steps_document,
+    make_timeline_document,
 )
 from fastprof.viewer.viewed_run import ViewedEvent, ViewedRun
 
 _BYTES: Final = "application/octet-stream"
 _MOST_NAMES: Final = 10_000
 _MOST_LANES: Final = 4096
+
+
+def answer_timeline(call: ApiCall) -> Any:
+    first, most = call.whole("first", 0, least=0), call.whole("tracks", MOST, least=1)
+    return make_timeline_document(call.run, first, most)
 
 
 def answer_tile(call: ApiCall) -> Response:
@@ -513,7 +520,8 @@ def answer_flows(call: ApiCall) -> Any:
 
 
 def answer_steps(call: ApiCall) -> Any:
-    return make_steps_document(call.run)
+    first, most = call.whole("first", 0, least=0), call.whole("rows", MOST_BANDS, least=1, most=MOST_BANDS)
+    return make_steps_document(call.run, first, most)
 
 
 def answer_counters(call: ApiCall) -> Any:

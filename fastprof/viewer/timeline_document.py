@@ -24,9 +24,17 @@ _LAST = 2**32
 """Order after the ids of all threads and streams."""
 
 
-def make_timeline_document(run: ViewedRun) -> dict[str, Any]:
-    """Return how far each host is, and its processes with their tracks, as JSON takes it."""
+def make_timeline_document(run: ViewedRun, first: int = 0, most: int = MOST) -> dict[str, Any]:
+    """Return how far each host is, and its processes with their tracks, as JSON takes it: ``most`` tracks from number
+    ``first`` on, in the order of processes."""
     seen = run.snapshot
+    processes = [process for host in seen.ready for process in _list_processes(seen, host)]
+    shown, passed = [], 0
+    for process in processes:
+        begin, end = max(first - passed, 0), max(first + most - passed, 0)
+        passed += len(process["tracks"]["id"])
+        tracks = {name: column[begin:end] for name, column in process["tracks"].items()}
+        shown += [process | {"tracks": tracks}] if tracks["id"] else []
     return {
         "key": seen.key,
         "state": "ready" if seen.is_whole else "building",
@@ -46,7 +54,8 @@ def make_timeline_document(run: ViewedRun) -> dict[str, Any]:
             }
             for host, start_unix_ns in zip(seen.hosts, run.starts_unix_ns, strict=True)
         ],
-        "processes": [process for host in seen.ready for process in _list_processes(seen, host)],
+        "processes": shown,
+        "more_tracks": max(passed - first - most, 0),
     }
 
 
@@ -105,7 +114,7 @@ def _list_processes(seen: Snapshot, host: HostView) -> Iterator[dict[str, Any]]:
 
 MOST_FLOWS: Final = 10_000
 MOST_WIDTH: Final = 16_384
-_MOST_BANDS: Final = 100_000
+MOST_BANDS: Final = 100_000
 FLOW_COLUMNS: Final = (
     *("from_host", "from_at", "from_track", "from_lane", "from_ps"),
     *("to_host", "to_at", "to_track", "to_lane", "to_ps", "kind"),
@@ -115,23 +124,24 @@ FLOW_COLUMNS: Final = (
 # ---- steps
 
 
-def make_steps_document(run: ViewedRun) -> dict[str, Any]:
-    """Return the steps of each host, and of each device that has steps of its own, in order of time."""
+def make_steps_document(run: ViewedRun, first: int = 0, most: int = MOST_BANDS) -> dict[str, Any]:
+    """Return the steps of each host, and of each device that has steps of its own, in order of time: ``most`` from
+    number ``first`` on, and how many follow."""
     bands: list[dict[str, Any]] = []
-    more = 0
+    passed = 0
     seen = run.snapshot
     for host in seen.ready:
         for band in host.facts.bands if host.facts is not None else ():
-            room = max(_MOST_BANDS - len(bands), 0)
-            more += max(len(band.start_ps) - room, 0)
-            bands += _list_steps(seen, host, band, room)
-    return {"bands": bands, "more": more}
+            begin = max(first - passed, 0)
+            bands += _list_steps(seen, host, band, slice(begin, begin + most - len(bands)))
+            passed += len(band.start_ps)
+    return {"bands": bands, "more": max(passed - first - len(bands), 0)}
 
 
-def _list_steps(seen: Snapshot, host: HostView, band: Band, room: int) -> Iterator[dict[str, Any]]:
+def _list_steps(seen: Snapshot, host: HostView, band: Band, rows: slice) -> Iterator[dict[str, Any]]:
     whole = band.process < 0
     columns = (band.start_ps, band.duration_ps, band.title, band.group)
-    for start, duration, title, group in zip(*(column[:room].tolist() for column in columns), strict=True):
+    for start, duration, title, group in zip(*(column[rows].tolist() for column in columns), strict=True):
         yield {
             "name": cut_name(band.titles[title]),
             "start_ps": str(host.to_session(start)),

@@ -70,3 +70,29 @@ test("tracks whose tiles come together have few lanes, and one of many is alone"
   ]);
   assert.ok(groups.every(({ tracks, lanes }) => tracks.length === 1 || lanes <= LANES_AT_ONCE));
 });
+
+test("tracks and steps come in several answers", async () => {
+  const asked = [];
+  const served = (path, query) => {
+    const first = Number(query.get("first") ?? 0);
+    if (path.endsWith("steps")) {
+      const bands = Array.from({ length: Math.min(4000, 9000 - first) }, (_, at) => first + at);
+      return { bands, more: 9000 - first - bands.length };
+    }
+    const ids = Array.from({ length: 5000 }, (_, at) => first + at).filter((id) => id < 12_000);
+    const parts = [[0, 7000], [7000, 12_000]].map(([from, to]) => ids.filter((id) => id >= from && id < to));
+    const processes = parts.map((id, at) => ({ id: at, host: "h", tracks: { id } })).filter((one) => one.tracks.id.length);
+    return { key: "k", processes, more_tracks: Math.max(0, 12_000 - first - 5000) };
+  };
+  globalThis.fetch = (address) => {
+    const { pathname, searchParams } = new URL(address, "http://localhost");
+    asked.push(`${searchParams.get("after")} ${searchParams.get("first")}`);
+    return Promise.resolve(new Response(JSON.stringify(served(pathname, searchParams))));
+  };
+  const { processes } = await new ServerSource("r").timeline({ after: "j" });
+  assert.deepEqual(processes.map(({ id, tracks }) => [id, tracks.id.length, tracks.id[0]]), [[0, 7000, 0], [1, 5000, 7000]]);
+  assert.deepEqual(asked.splice(0), ["j null", "null 5000", "null 10000"]);
+  const { bands, more } = await new ServerSource("r").steps();
+  assert.deepEqual([bands, more], [Array.from({ length: 9000 }, (_, at) => at), 0]);
+  assert.deepEqual(asked, ["null null", "null 4000", "null 8000"]);
+});

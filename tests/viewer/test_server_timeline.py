@@ -112,6 +112,35 @@ def test_a_tile_far_out_represents_all_events() -> None:
     assert len(served.tile(3, index=1).count) > 50
 
 
+def test_tracks_come_in_parts() -> None:
+    planes = [plane(f"/device:GPU:{at}", [line(f"s{n}", [event("k", n, 1)], id=n) for n in (1, 2, 3)]) for at in (0, 1)]
+    served = Served(xspace(*planes))
+    whole = served.timeline()
+    tracks = [(process["id"], track) for process in whole["processes"] for track in process["tracks"]["id"]]
+    assert len(tracks) >= 6 and whole["more_tracks"] == 0
+    for most in (1, 2, 4, 100):
+        found, first = [], 0
+        while first < len(tracks):
+            part = served.get("/api/timeline", first=first, tracks=most)
+            assert part["more_tracks"] == max(len(tracks) - first - most, 0) and part["hosts"] == whole["hosts"]
+            found += [(process["id"], track) for process in part["processes"] for track in process["tracks"]["id"]]
+            first += most
+        assert found == tracks
+    assert served.get("/api/timeline", first=99)["processes"] == []
+
+
+def test_steps_come_in_parts() -> None:
+    steps = [event("train", at * 100, 90, stats={"step_num": at, "_r": 1}) for at in range(7)]
+    served = Served(capture(steps))
+    served.timeline()
+    whole = served.get("/api/steps")
+    assert (len(whole["bands"]), whole["more"]) == (7, 0)
+    for rows in (1, 3, 7, 50):
+        parts = [served.get("/api/steps", first=first, rows=rows) for first in range(0, 7, rows)]
+        assert [band for part in parts for band in part["bands"]] == whole["bands"]
+        assert [part["more"] for part in parts] == [max(7 - first - rows, 0) for first in range(0, 7, rows)]
+
+
 def test_a_tile_may_have_some_lanes_alone() -> None:
     served = Served(capture([event("outer", 0, 100), event("inner", 10, 50), event("leaf", 20, 5)]))
     path = f"/api/tiles/{served.timeline()['key']}/0/0"

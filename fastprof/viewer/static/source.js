@@ -5,16 +5,17 @@ import { joined } from "./tile_cut.js";
 import { LANES_AT_ONCE } from "./timeline/tile.js";
 
 const KEPT_REPORTS = 24;
-/** Bytes of the tables in an answer. */
+/** Bytes of the tables in an answer, and how many tracks and steps one has. */
 const PART_BYTES = 800_000;
+const TRACKS_AT_ONCE = 5_000;
+const STEPS_AT_ONCE = 4_000;
+const MOST_STEPS = 100_000;
 /** The status of a request for a version of a run that is gone. */
 const GONE = 410;
 /** Requests that answer with JSON, by the method that asks for them: `source.event(options, signal)`. */
 const REQUESTS = {
-  timeline: "timeline",
   empty: "empty",
   analysed: "analysed",
-  steps: "steps",
   counters: "counters",
   event: "event",
   slice: "slice",
@@ -72,6 +73,31 @@ export class ServerSource {
       throw error;
     });
     return this.listed;
+  }
+
+  /** Hosts, processes and tracks; with `after` once their key is another. Tracks come in several answers of one key. */
+  async timeline(options = {}, signal = undefined) {
+    const tracks = TRACKS_AT_ONCE;
+    const document = await this.json("timeline", { ...options, tracks }, signal);
+    for (let first = tracks, more = document.more_tracks; more; first += tracks) {
+      const next = await this.json("timeline", { first, tracks }, signal);
+      if (next.key !== document.key) return this.timeline({}, signal);
+      for (const process of next.processes) addTracks(document.processes, process);
+      more = next.more_tracks;
+    }
+    return document;
+  }
+
+  /** The first MOST_STEPS steps, and how many follow. */
+  async steps(options = {}, signal = undefined) {
+    const rows = STEPS_AT_ONCE;
+    const document = await this.json("steps", { ...options, rows }, signal);
+    while (document.more && document.bands.length < MOST_STEPS) {
+      const { bands, more } = await this.json("steps", { ...options, first: document.bands.length, rows }, signal);
+      document.bands.push(...bands);
+      document.more = bands.length ? more : 0;
+    }
+    return document;
   }
 
   /** A tile of tracks; of a track of many lanes the first `lanes`, in answers of LANES_AT_ONCE. */
@@ -215,6 +241,13 @@ for (const [method, path] of Object.entries(REQUESTS)) {
   ServerSource.prototype[method] = function(options = {}, signal = undefined) {
     return this.json(path, options, signal);
   };
+}
+
+/** Adds a process to others; to one that is there, its tracks. */
+function addTracks(processes, process) {
+  const last = processes.at(-1);
+  if (last?.id !== process.id || last.host !== process.host) processes.push(process);
+  else for (const [name, column] of Object.entries(process.tracks)) last.tracks[name].push(...column);
 }
 
 async function answered(address, how) {
