@@ -254,7 +254,7 @@ def _find_extent(lanes: Records, at: int, start: Int64s, duration: Int64s) -> tu
 Column = npt.NDArray[Any] | list[str]
 
 FACTS_FORMAT: Final = b"1"
-FACTS_VERSION: Final = 7
+FACTS_VERSION: Final = 8
 """Number that grows when other facts are computed: older ones are computed again."""
 _FORMAT_KEY: Final = b"fastprof.facts"
 _NO_PROCESS: Final = -1
@@ -431,7 +431,7 @@ def make_fact_columns(tables: TableSet, number: int, host: Host, derived: Derive
     bands = list_step_bands(host)
     return {
         **_make_flow_columns(host),
-        "group": group,
+        "group": _narrow(group),
         "named.group": numbers,
         "named.name": host.groups.names_of(numbers),
         "called.row": rows,
@@ -501,14 +501,21 @@ def _make_derived_columns(derived: DerivedTimeline) -> dict[str, Column]:
         for arg in derived.args
     ]
     return {
-        "derived.group": derived.group,
-        "derived.long_name": derived.long_name,
+        "derived.group": _narrow(derived.group),
+        "derived.long_name": _narrow(derived.long_name),
         "arg.name": [arg.name for arg in derived.args],
         "arg.end": count_bounds([len(arg.rows) for arg in derived.args])[1:],
         "arg.row": _concatenate((arg.rows for arg in derived.args), np.int64),
         "arg.value": _concatenate((np.array(numbers, np.int64) for numbers in values), np.int64),
         "arg.texts": list(number),
     }
+
+
+def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return numbers, one for each event, in as few bytes as the least and the largest need."""
+    least, most = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    kinds = (np.iinfo(kind) for kind in (np.int8, np.int16, np.int32, np.int64))
+    return numbers.astype(next(kind.dtype for kind in kinds if kind.min <= least and most <= kind.max))
 
 
 def _concatenate(parts: Iterable[npt.NDArray[Any]], kind: type[np.generic]) -> npt.NDArray[Any]:
