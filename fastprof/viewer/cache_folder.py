@@ -1,7 +1,7 @@
 """Files that can be made again, kept between runs in a folder of their own: bounded in size, shared by processes.
 
-A file is named by its key, and sealed: checksums of all its bytes follow them, because old files, disks, copies and
-people do damage. It appears whole or not at all: it is built under another name and renamed.
+A file is named by its key, and sealed: compressed in blocks, with a checksum of each, because old files, disks, copies
+and people do damage. It appears whole or not at all: it is built under another name and renamed.
 
     KEY.PID-RANDOM.partial  --complete, renamed-->  KEY.fastprof  --copied, and the copy checked-->  mapped
 
@@ -22,10 +22,13 @@ import struct
 import time
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, TypeVar
+
+import pyarrow as pa
 
 from fastprof.decode.workers import Workers, count_cpus
 from fastprof.errors import FastprofError, OutputError, UsageError
@@ -38,6 +41,8 @@ from fastprof.wording.amounts import parse_size
 _BLOCK: Final = 1 << 20
 _SHARE: Final = 16
 """Blocks that a thread checks at a time: less is not worth a thread."""
+_RECORD: Final = struct.Struct("<II")
+"""Stored length and checksum of a block."""
 _FOOT: Final = struct.Struct("<QI4s8s")
 """Number of bytes, a checksum of the checksums and of that number, and the magic."""
 _MAGIC: Final = b"fpsealed"
@@ -48,86 +53,107 @@ class DamagedFileError(ValueError):
 
 
 def seal_file(path: Path) -> None:
-    """Add the checksums to a complete file. OSError: it cannot be read or written."""
+    """Compress a complete file in its place, block by block, and add checksums of the blocks. OSError: it cannot be
+    read or written."""
     with path.open("r+b") as file:
-        size = os.fstat(file.fileno()).st_size
-        sums = _compute_checksums(file.fileno(), size)
-        file.seek(size)
-        file.write(sums + _make_foot(size, sums))
+        descriptor = file.fileno()
+        size = os.fstat(descriptor).st_size
+        blocks, end, workers = b"", 0, Workers(count_cpus())
+        for batch in _split_range(size, _SHARE * _BLOCK * workers.threads):
+            shares = _split_range(batch.stop, _SHARE * _BLOCK, batch.start)
+            for data, own in workers.run(None, [partial(_compress_share, descriptor, share) for share in shares]):
+                blocks += own
+                end += _write_at(descriptor, data, end)
+        file.truncate(end)
+        file.seek(end)
+        file.write(blocks + _make_foot(size, blocks))
 
 
 def check_seal(path: Path) -> None:
     """Raise DamagedFileError if the file lacks checksums, or they do not match its bytes. OSError: it cannot be
     read."""
     with path.open("rb") as file:
-        size, tail = _read_seal(file.fileno())
-        _check_sums(tail, _compute_checksums(file.fileno(), size))
+        _read_blocks(file.fileno(), None)
 
 
 def copy_sealed(descriptor: int, copy: Path) -> None:
-    """Copy a sealed file to an empty one, and check what was copied. Raises what ``check_seal`` raises."""
-    size, tail = _read_seal(descriptor)
+    """Write what was sealed to an empty file, and check it. Raises what ``check_seal`` raises."""
     with copy.open("r+b") as target:
-        _check_sums(tail, _compute_checksums(descriptor, size, target.fileno()))
-        target.seek(size)
-        target.write(tail)
+        _read_blocks(descriptor, target.fileno())
 
 
-def _read_seal(descriptor: int) -> tuple[int, bytes]:
-    """Return the number of bytes of a file before its seal, and the seal."""
+def _split_range(end: int, step: int, begin: int = 0) -> list[range]:
+    return [range(first, min(first + step, end)) for first in range(begin, end, step)]
+
+
+def _compress_share(descriptor: int, share: range) -> tuple[bytes, bytes]:
+    """Return the blocks of a part of a file, each compressed if that is shorter, and their records."""
+    codec, stored, records = pa.Codec("zstd", compression_level=1), [], b""
+    for block in _split_range(share.stop, _BLOCK, share.start):
+        plain = os.pread(descriptor, len(block), block.start)
+        packed = codec.compress(plain, asbytes=True)
+        stored.append(packed if len(packed) < len(plain) else plain)
+        records += _RECORD.pack(len(stored[-1]), zlib.crc32(stored[-1]))
+    return b"".join(stored), records
+
+
+def _read_blocks(descriptor: int, target: int | None) -> None:
+    """Check the blocks of a sealed file, and write what they hold to ``target``."""
+    size, records = _read_seal(descriptor)
+    ends = [0, *accumulate(length for length, _ in records)]
+    numbers = [range(share.start // _BLOCK, -(-share.stop // _BLOCK)) for share in _split_range(size, _SHARE * _BLOCK)]
+    tasks = [partial(_read_share, descriptor, target, size, records, ends, share) for share in numbers]
+    Workers(count_cpus()).run(None, tasks)
+
+
+def _read_share(
+    descriptor: int,
+    target: int | None,
+    size: int,
+    records: Sequence[tuple[int, int]],
+    ends: Sequence[int],
+    share: range,
+) -> None:
+    codec = pa.Codec("zstd")
+    for number in share:
+        length, checksum = records[number]
+        plain_length = min(_BLOCK, size - number * _BLOCK)
+        stored = os.pread(descriptor, length, ends[number])
+        if length > plain_length or zlib.crc32(stored) != checksum or len(stored) != length:
+            raise DamagedFileError("the bytes are not those that were written")
+        if target is not None:
+            try:
+                plain = stored if length == plain_length else codec.decompress(stored, plain_length, asbytes=True)
+            except (OSError, ValueError) as error:
+                raise DamagedFileError("a block cannot be decompressed") from error
+            _write_at(target, plain, number * _BLOCK)
+
+
+def _write_at(descriptor: int, data: bytes, at: int) -> int:
+    """Write all bytes, and return how many these are."""
+    done = 0
+    while done < len(data):
+        done += os.pwrite(descriptor, memoryview(data)[done:], at + done)
+    return done
+
+
+def _read_seal(descriptor: int) -> tuple[int, list[tuple[int, int]]]:
+    """Return the number of bytes that were sealed, and length and checksum of each stored block."""
     total = os.fstat(descriptor).st_size
-    size = _read_recorded_size(descriptor, total)
-    if size is None or total != size + 4 * -(-size // _BLOCK) + _FOOT.size:
+    foot = os.pread(descriptor, _FOOT.size, total - _FOOT.size) if total >= _FOOT.size else bytes(_FOOT.size)
+    size = _FOOT.unpack(foot)[0]
+    begin = total - _FOOT.size - _RECORD.size * -(-size // _BLOCK)
+    if foot[-len(_MAGIC) :] != _MAGIC or begin < 0:
         raise DamagedFileError("no checksums")
-    tail = os.pread(descriptor, total - size, size)
-    if tail != tail[: -_FOOT.size] + _make_foot(size, tail[: -_FOOT.size]):
+    blocks = os.pread(descriptor, total - _FOOT.size - begin, begin)
+    records = list(_RECORD.iter_unpack(blocks))
+    if foot != _make_foot(size, blocks) or sum(length for length, _ in records) != begin:
         raise DamagedFileError("the checksums are damaged")
-    return size, tail
+    return size, records
 
 
-def _check_sums(tail: bytes, sums: bytes) -> None:
-    if tail[: -_FOOT.size] != sums:
-        raise DamagedFileError("the bytes are not those that were written")
-
-
-def get_content_size(path: Path) -> int:
-    """Return the number of bytes of a file without its seal, if it has one."""
-    with path.open("rb") as file:
-        total = os.fstat(file.fileno()).st_size
-        size = _read_recorded_size(file.fileno(), total)
-    return total if size is None else size
-
-
-def _make_foot(size: int, sums: bytes) -> bytes:
-    return _FOOT.pack(size, zlib.crc32(sums + struct.pack("<Q", size)), b"", _MAGIC)
-
-
-def _read_recorded_size(descriptor: int, total: int) -> int | None:
-    """Return the number of bytes that the end of a file records, or None if it records no possible number."""
-    if total < _FOOT.size:
-        return None
-    size, _, _, magic = _FOOT.unpack(os.pread(descriptor, _FOOT.size, total - _FOOT.size))
-    return int(size) if magic == _MAGIC and size <= total - _FOOT.size else None
-
-
-def _compute_checksums(descriptor: int, size: int, target: int = -1) -> bytes:
-    """Return a checksum for each block, and write the blocks to ``target``. Blocks are copied, not mapped: what has
-    been checked need not stay in memory."""
-    step = _SHARE * _BLOCK
-    shares = [(first, min(first + step, size)) for first in range(0, size, step)]
-    tasks = [partial(_compute_share, descriptor, first, last, target) for first, last in shares]
-    return b"".join(Workers(count_cpus()).run(None, tasks))
-
-
-def _compute_share(descriptor: int, first: int, last: int, target: int) -> bytes:
-    block, sums = memoryview(bytearray(min(_BLOCK, last - first))), bytearray()
-    for at in range(first, last, _BLOCK):
-        there = os.preadv(descriptor, [block[: min(_BLOCK, last - at)]], at)
-        sums += struct.pack("<I", zlib.crc32(block[:there]))
-        done = 0
-        while target >= 0 and done < there:
-            done += os.pwrite(target, block[done:there], at + done)
-    return bytes(sums)
+def _make_foot(size: int, blocks: bytes) -> bytes:
+    return _FOOT.pack(size, zlib.crc32(blocks + struct.pack("<Q", size)), b"", _MAGIC)
 
 
 LIMIT = "FASTPROF_CACHE_LIMIT"
@@ -251,8 +277,8 @@ class CacheFolder:
         try:
             if not self._touched(path):
                 return None
-            check_seal(path)
-            return open_file(path)
+            with path.open("rb") as file:
+                return self._open_written(key, partial(copy_sealed, file.fileno()), open_file)
         except (ValueError, LookupError, OSError):
             return None
 

@@ -25,7 +25,6 @@ from fastprof._native import lod
 from fastprof.decode.workers import Workers, group_sizes
 from fastprof.schema.columns import Int32s, Int64s, count_bounds, find_group_bounds, sort_rows
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.cache_folder import get_content_size
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -308,8 +307,7 @@ class HostFacts:
 
     def __init__(self, path: Path) -> None:
         try:
-            file = pa.memory_map(str(path))
-            reader = pa.ipc.open_file(pa.BufferReader(file.read_buffer(get_content_size(path))))
+            reader = pa.ipc.open_file(pa.memory_map(str(path)))
             if (reader.schema.metadata or {}).get(_FORMAT_KEY) != FACTS_FORMAT:
                 raise ValueError("facts of another version")
             batch = reader.get_batch(0)

@@ -26,7 +26,7 @@ from fastprof.inputs.paths import show_path
 from fastprof.profile import batch
 from fastprof.profile.trend_figures import RunFigures, measure_figures
 from fastprof.tables.table_set import OpenSession
-from fastprof.viewer.cache_folder import get_content_size, make_source_key
+from fastprof.viewer.cache_folder import make_source_key
 from fastprof.viewer.host_files import FACTS_VERSION, STORE_FORMAT
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ def _write_row(path: Path, text: str) -> None:
 
 
 def _read_row(path: Path) -> Row:
-    row = json.loads(path.read_bytes()[: get_content_size(path)])
+    row = json.loads(path.read_bytes())
     if not isinstance(row, dict):
         raise ValueError("the row of a run is an object")
     return row

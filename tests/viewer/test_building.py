@@ -14,7 +14,7 @@ from fastprof.errors import CaptureError
 from fastprof.tables.host_reader import read_host
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.store import HostStore, TilePart, make_tile
-from fastprof.viewer.viewed_run import DerivedHost, open_derived_store, open_raw_store
+from fastprof.viewer.viewed_run import DerivedHost, open_derived_facts, open_derived_store, open_raw_store
 
 CAPTURE = xspace(
     plane(
@@ -152,3 +152,26 @@ def test_a_broken_capture_says_so_and_leaves_no_file(tmp_path: Path) -> None:
     assert not [file for file in cache.path.iterdir() if file.suffix == ".fastprof"]
     salvaged = fastprof.load(broken, on_error="salvage")
     assert len(open_raw_store(salvaged.table_set, 0, cache)) == salvaged.events.num_rows
+
+
+def test_the_cache_takes_at_most_24_bytes_an_event(tmp_path: Path) -> None:
+    """Of events without a pattern in their times, durations and names; real ones take fewer."""
+    rng = np.random.default_rng(11)
+    lines = []
+    for thread in range(4):
+        steps = rng.integers(1, 10**9, (30_000, 2)).tolist()
+        at, events = 0, []
+        for gap, duration in steps:
+            events.append(event(f"op {(gap ^ duration) % 500}", at + gap, duration))
+            at += gap + duration
+        lines.append(line(f"thread {thread}", events, id=thread + 1))
+    file = tmp_path / "h.xplane.pb"
+    file.write_bytes(xspace(plane("/host:CPU", lines)))
+    served, cache = fastprof.load(file), CacheFolder(tmp_path / "cache")
+    host = DerivedHost(served.table_set, 0)
+    store = open_raw_store(served.table_set, 0, cache)
+    open_derived_store(host, cache)
+    open_derived_facts(host, cache)
+    sizes = [path.stat().st_size for path in cache.path.iterdir()]
+    assert len(store) == 120_000 and len(sizes) == 3
+    assert 10 * len(store) < sum(sizes) <= 24 * len(store)

@@ -261,9 +261,8 @@ def test_what_is_damaged_is_built_again(tmp_path: Path, spoilt: bytes) -> None:
     folder = CacheFolder(tmp_path, 1000)
     folder.opened("k", _write(10, calls), Path.read_bytes)
     (file,) = tmp_path.iterdir()
-    data = file.read_bytes()
     file.write_bytes(spoilt)
-    assert folder.opened("k", _write(10, calls), Path.read_bytes) == data
+    assert folder.opened("k", _write(10, calls), Path.read_bytes) == b"x" * 10
     assert calls == [1, 1]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastprof.viewer.cache_folder import DamagedFileError, check_seal, get_content_size, seal_file
+from fastprof.viewer.cache_folder import DamagedFileError, check_seal, copy_sealed, seal_file
 
 CONTENTS = {
     "nothing": b"",
@@ -26,18 +26,28 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("what", CONTENTS)
 def test_a_file_keeps_its_bytes_and_is_whole(path: Path, what: str) -> None:
     path.write_bytes(CONTENTS[what])
-    assert get_content_size(path) == len(CONTENTS[what])
     seal_file(path)
     check_seal(path)
-    assert path.read_bytes()[: get_content_size(path)] == CONTENTS[what]
-    assert get_content_size(path) == len(CONTENTS[what])
+    copy = path.with_name("copy")
+    copy.touch()
+    with path.open("rb") as file:
+        copy_sealed(file.fileno(), copy)
+    assert copy.read_bytes() == CONTENTS[what]
+
+
+@pytest.mark.parametrize("what", CONTENTS)
+def test_a_file_is_no_longer_than_its_bytes_and_a_record_a_block(path: Path, what: str) -> None:
+    path.write_bytes(CONTENTS[what])
+    seal_file(path)
+    assert path.stat().st_size <= len(CONTENTS[what]) + 8 * -(-len(CONTENTS[what]) // (1 << 20)) + 24
+    assert what != "more than a thread checks" or path.stat().st_size < 10_000  # of zeros
 
 
 def test_each_bit_counts(path: Path) -> None:
     path.write_bytes(b"what was written")
     seal_file(path)
     data = path.read_bytes()
-    assert len(data) == 16 + 4 + 24
+    assert len(data) == 16 + 8 + 24
     for at in range(len(data)):
         for bit in range(8):
             path.write_bytes(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :])
