@@ -43,7 +43,7 @@ def answer_timeline(call: ApiCall) -> Any:
 
 
 def answer_tile(call: ApiCall) -> Response:
-    """Answer with a tile of ``tracks`` (default: all), with ``lanes`` of each: the first so many, or first-last."""
+    """Answer with a tile of ``tracks`` (default: all), with ``lanes`` of each: the first N, or first-last."""
     path = call.request.path_params
     seen = call.run.issued(path["key"])
     level = _parse_path_number("level", path["level"], store.COARSEST)

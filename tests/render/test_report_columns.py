@@ -94,7 +94,7 @@ def test_what_is_not_there_is_named(part: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 700, 2_000, 20_000, 10**9])
-def test_a_part_of_so_many_bytes_goes_on_where_it_ended(most: int) -> None:
+def test_a_part_of_few_bytes_goes_on_where_it_ended(most: int) -> None:
     """Each table in turn, as the page does: all rows come once, and no answer is larger."""
     rows = pa.table({"number": pa.array(range(1000)), "name": pa.array([f"op {at % 7}" for at in range(1000)])})
     found = AnalysisReport("sample", {"ops": rows, "few": rows.slice(0, 3), "none": rows.slice(0, 0)}, {}, ())
