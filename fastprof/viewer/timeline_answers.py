@@ -63,7 +63,7 @@ def _parse_lanes(text: str | None) -> range | None:
     if text in (None, "0"):
         return None
     numbers = text.split("-")
-    if len(numbers) > 2 or not all(one.isascii() and one.isdecimal() and len(one) < 6 for one in numbers):
+    if len(numbers) > 2 or not all(number.isascii() and number.isdecimal() and len(number) < 6 for number in numbers):
         raise RequestError(400, f"lanes are a number, or first-last, not {text[:60]!r}")
     first, last = (0, int(text) - 1) if len(numbers) == 1 else map(int, numbers)
     if last >= _MOST_LANES:

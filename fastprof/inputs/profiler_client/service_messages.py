@@ -143,7 +143,7 @@ def list_hostnames(pieces: tuple[memoryview, ...]) -> list[str]:
     """Return the names of machines that an XSpace records; none if it is damaged before them."""
     names: list[str] = []
     with suppress(BadMessageError):
-        names += (message_bytes.decode_text(one.value) for one in _read_pieces(pieces) if one.number == _HOSTNAMES)
+        names += (message_bytes.decode_text(part.value) for part in _read_pieces(pieces) if part.number == _HOSTNAMES)
     return names
 
 
