@@ -192,7 +192,7 @@ def _find_line_ops(events: HostEvents, line: Line) -> Int64s:
     ops = line.first + np.flatnonzero(is_op(events)[meta])
     if not len(ops):
         return ops
-    others = line.first + np.flatnonzero((_is_loader(events) | _compiles(events))[meta])
+    others = line.first + np.flatnonzero((_is_loader(events) | compiles_code(events))[meta])
     begin, end = merge_spans(events.start_ps[others], np.maximum(events.duration_ps[others], 0))
     start = events.start_ps[ops]
     if len(begin):
@@ -208,7 +208,7 @@ TORCH_COMPILES: Final = compile_late(r"dynamo$|entire_frame_compile$|_compile\.(
 
 
 @compute_once
-def _compiles(events: HostEvents) -> Bools:
+def compiles_code(events: HostEvents) -> Bools:
     """Return whether each row of event metadata compiles a function."""
     return np.array([TORCH_COMPILES.match(name) is not None for name in events.names], np.bool_)
 

@@ -24,6 +24,7 @@ from fastprof.derive.steps import grouping
 from fastprof.derive.steps.device_steps import PlaneSteps, ProgramExecutions
 from fastprof.derive.steps.event_origin import NameKind, classify_name
 from fastprof.derive.steps.grouping import Groups, make_naming
+from fastprof.derive.steps.host_calls import compiles_code
 from fastprof.derive.steps.host_causes import sort_longest_markers
 from fastprof.derive.steps.step_database import Markers
 from fastprof.schema.columns import (
@@ -195,6 +196,10 @@ def find_repeated_annotation(events: HostEvents) -> RepeatedAnnotation | None:
     hlo = events.stat("hlo_op").rows
     hlo = hlo[(hlo >= plane.first) & (hlo < plane.last)]
     fits[hlo - plane.first] = False
+    compiling = compiles_code(events)[meta]
+    if compiling.any():  # what torch.compile does repeats, too
+        spans = merge_spans(start[compiling], (end - start)[compiling])
+        fits &= measure_covered_time(spans, start, np.ones_like(start)) == 0
     rows = np.flatnonzero(fits & (end > start))
     line = find_lines(plane.lines, rows + plane.first)
     keys, number, counts = np.unique(
