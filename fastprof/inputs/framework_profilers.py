@@ -19,6 +19,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, Protocol
 
 from fastprof.errors import FastprofError, UsageError
+from fastprof.inputs.tf_traces import call_marked
 from fastprof.schema.value_classes import dataclass
 
 _RUNNING: Final = "a profiler is recording this program already, and there can be only one; end it first"
@@ -169,7 +170,8 @@ class _Torch:
         if is_enabled is not None and is_enabled():  # PyTorch itself would end the other, and crash
             raise UsageError(_RUNNING)
         try:
-            self._profile = profiler.profile(activities=activities, with_stack=bool(levels.python))
+            more = bool(levels.python)
+            self._profile = profiler.profile(activities=activities, with_stack=more, record_shapes=more)
             self._profile.start()
         except (RuntimeError, AssertionError) as error:
             raise FastprofError(f"PyTorch cannot record: {error}; another profiler may be recording") from error
@@ -234,7 +236,7 @@ _PENDING: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 class PythonCalls:
     """Annotates the Python functions of a program. ``mark``: returns the framework's annotation with a name."""
 
-    def __init__(self, mark: Callable[[str], AbstractContextManager[object]]) -> None:
+    def __init__(self, mark: Callable[..., AbstractContextManager[object]]) -> None:
         self._mark = mark
         self._is_on = False
         self._names: dict[CodeType, tuple[str, bool]] = {}
@@ -296,7 +298,7 @@ class PythonCalls:
             return usual(*words, **others)
         sys.setprofile(None)
         try:
-            return usual(*words, **others)
+            return call_marked(usual, self._mark, *words, **others)
         finally:
             sys.setprofile(trace)
 

@@ -83,8 +83,8 @@ def tensorflow_of(program: Program) -> ModuleType:
 
 def torch_of(program: Program) -> ModuleType:
     class Profile:
-        def __init__(self, activities: list[str], with_stack: bool) -> None:
-            program.levels = [len(activities), int(with_stack)]
+        def __init__(self, activities: list[str], with_stack: bool, record_shapes: bool) -> None:
+            program.levels = [len(activities), int(with_stack and record_shapes)]
 
         def start(self) -> None:
             program.start("", *program.levels)
