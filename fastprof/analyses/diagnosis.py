@@ -209,7 +209,7 @@ SECTIONS = (
     INCOMPLETE,
     FINDINGS,
     Section("Recompilations", "recompilations", ("function", "number", "step", "duration_ps", "change", "argument",
-            "before", "after", "reason"), rows=20, wraps="reason", shown=has_rows("recompilations")),
+            "before", "after", "source", "reason"), rows=20, wraps="reason", shown=has_rows("recompilations")),
     Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count",
                             "computing_device_count", "framework"), summary=_summarize_run),
     Section("Checked causes", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30,

@@ -1,7 +1,7 @@
-"""Differences between two compiled programs of a function: arguments, else constants, else instructions.
+"""Differences between two compiled programs of a function: arguments, else results, else constants, else instructions.
 
-Optimised programs with different shapes differ everywhere. So constants are compared only if all arguments are equal,
-and instructions only if all constants are equal.
+Optimised programs with different shapes differ everywhere. So results are compared only if all arguments are equal, and
+so on. A program that XLA partitioned shows the shapes of one device: arguments have the shape of the whole array.
 """
 
 from __future__ import annotations
@@ -17,10 +17,18 @@ from fastprof.hlo.text.literal_text import format_literal
 from fastprof.hlo.text.shape_text import format_sharding
 from fastprof.inputs.message import Message
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.patterns import compile_late
 
 SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS = "shape", "type", "layout", "sharding", "arguments"
-CONSTANT, INSTRUCTIONS, NOTHING = "constant", "instructions", "nothing"
+RESULT, CONSTANT, INSTRUCTIONS, NOTHING = "result", "constant", "instructions", "nothing"
+FUNCTION = "function"
+"""Another function object of this name, by the count of its traces."""
 _NO_NAMES: Final = ("", "XLA_Args")
+_PARTITIONED: Final = "_spmd"
+"""End of the name that XLA gives the entry of a partitioned program."""
+_TILES: Final = compile_late(r"\{devices=\[([\d,]+)\]")
+"""How many devices share each dimension, in the text of a sharding."""
+_UNSHARDED: Final = "unsharded"
 _LITERAL: Final = 8
 _MOST_LETTERS: Final = 40
 _MOST_BYTES: Final = 64
@@ -57,13 +65,12 @@ class Argument:
 def compare_programs(before: HloModule, after: HloModule) -> tuple[Change, ...]:
     """Return the differences, one change for each argument or constant. LookupError, ValueError, CaptureError: a
     program is damaged."""
-    changes = compare_arguments(list_arguments(before), list_arguments(after)) or _compare_constants(before, after)
-    if changes:
-        return changes
-    old, new = _summarize(before), _summarize(after)
-    if old == new:
-        return (Change(NOTHING),)
-    return (Change(INSTRUCTIONS, None, f"{len(old):,} instructions", f"{len(new):,} instructions"),)
+    return (
+        compare_arguments(list_arguments(before), list_arguments(after))
+        or _compare_results(before, after)
+        or _compare_constants(before, after)
+        or (_compare_instructions(before, after),)
+    )
 
 
 def compare_arguments(before: Sequence[Argument], after: Sequence[Argument]) -> tuple[Change, ...]:
@@ -79,6 +86,7 @@ def compare_arguments(before: Sequence[Argument], after: Sequence[Argument]) -> 
 def list_arguments(module: HloModule) -> list[Argument]:
     """Return the arguments of a program, in order. LookupError, ValueError, CaptureError: the program is damaged."""
     rows = module.rows_of(module.entry)
+    is_partitioned = module.text(int(module.computations["name"][module.entry])).endswith(_PARTITIONED)
     own = [module.instruction(row) for row in rows if module.opcodes[row] == "parameter"]
     arguments = []
     for instruction in sorted(own, key=lambda parameter: parameter.parameter_number):
@@ -87,20 +95,29 @@ def list_arguments(module: HloModule) -> list[Argument]:
             name = f"argument {instruction.parameter_number}"
         at, length = module.instructions[["sharding_offset", "sharding_length"]][instruction.row].item()
         sharding = format_sharding(module.data[at : at + length]) if length else ""
+        tiles = _TILES.match(sharding) if is_partitioned else None
+        shares = [int(number) for number in tiles[1].split(",")] if tiles else []
         leaves = [leaf for _, leaf in shape.leaves()]
         layout = " ".join(_format_numbers(leaf.minor_to_major, "{}") for leaf in leaves)
-        sizes = tuple(leaf.dimensions for leaf in leaves)
-        arguments.append(Argument(name, shape.element_type, sizes, format_shape(shape), layout, sharding))
+        sizes = tuple(_unite_shards(leaf.dimensions, shares) for leaf in leaves)
+        arguments.append(Argument(name, shape.element_type, sizes, format_shape(shape, shares), layout, sharding))
     return arguments
 
 
-def format_shape(shape: Shape) -> str:
-    """Return a shape as XLA writes it, without layouts: ``f32[200,512]``."""
+def format_shape(shape: Shape, shares: Sequence[int] = ()) -> str:
+    """Return a shape as XLA writes it, without layouts: ``f32[200,512]``. ``shares``: devices that share each
+    dimension, if the shape is that of one of them."""
     texts = []
     for _, leaf in shape.leaves():
         known = 0 < leaf.element_type < len(TYPE_NAMES)
-        texts.append((TYPE_NAMES[leaf.element_type].lower() if known else "?") + _format_numbers(leaf.dimensions, "[]"))
+        sizes = _format_numbers(_unite_shards(leaf.dimensions, shares), "[]")
+        texts.append((TYPE_NAMES[leaf.element_type].lower() if known else "?") + sizes)
     return f"({', '.join(texts)})" if shape.is_tuple else "".join(texts)
+
+
+def _unite_shards(dimensions: tuple[int, ...], shares: Sequence[int]) -> tuple[int, ...]:
+    """Return the dimensions of a whole array, by those of one shard."""
+    return tuple(size * share for size, share in zip_longest(dimensions, shares[: len(dimensions)], fillvalue=1))
 
 
 def _format_numbers(numbers: tuple[int, ...], brackets: str) -> str:
@@ -116,10 +133,19 @@ def _compare_argument(old: Argument | None, new: Argument | None) -> Change | No
         kind = SHAPE if old.dimensions != new.dimensions else TYPE
         return Change(kind, new.name, old.text, new.text)
     if old.sharding != new.sharding:
-        return Change(SHARDING, new.name, f"{old.text} {old.sharding}".rstrip(), f"{new.text} {new.sharding}".rstrip())
+        before, after = (f"{each.text} {each.sharding or _UNSHARDED}" for each in (old, new))
+        return Change(SHARDING, new.name, before, after)
     if old.layout != new.layout:
         return Change(LAYOUT, new.name, f"{old.text}{old.layout}", f"{new.text}{new.layout}")
     return None
+
+
+def _compare_results(before: HloModule, after: HloModule) -> tuple[Change, ...]:
+    """Return the first result whose shape or type differs, or ()."""
+    roots = [module.root_of(module.entry) for module in (before, after)]
+    old, new = ([format_shape(leaf) for _, leaf in root.shape.leaves()] for root in roots)
+    pair = next((pair for pair in zip_longest(old, new, fillvalue="") if pair[0] != pair[1]), None)
+    return () if pair is None else (Change(RESULT, None, *pair),)
 
 
 def _compare_constants(before: HloModule, after: HloModule) -> tuple[Change, ...]:
@@ -148,6 +174,17 @@ def _format_constant(shape: str, literal: bytes) -> str:
     except (CaptureError, LookupError, ValueError):
         return shape
     return text[:_MOST_LETTERS]
+
+
+def _compare_instructions(before: HloModule, after: HloModule) -> Change:
+    """Return the numbers of instructions, or the first different ones if the numbers are equal."""
+    old, new = _summarize(before), _summarize(after)
+    if old == new:
+        return Change(NOTHING)
+    if len(old) != len(new):
+        return Change(INSTRUCTIONS, None, f"{len(old):,} instructions", f"{len(new):,} instructions")
+    first, second = next(pair for pair in zip(old, new, strict=True) if pair[0] != pair[1])
+    return Change(INSTRUCTIONS, None, " ".join(first), " ".join(second))
 
 
 def _summarize(module: HloModule) -> list[tuple[str, str]]:

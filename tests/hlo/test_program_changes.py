@@ -12,12 +12,14 @@ from fastprof.hlo.module import HloModule
 from fastprof.hlo.program_changes import Change, compare_programs
 
 
-def program(*arguments: Op, rate: float = 0.5, more: int = 0) -> HloModule:
-    """A program of these arguments and a constant."""
+def program(
+    *arguments: Op, rate: float = 0.5, more: int = 0, op: str = "add", root: bytes = f32(), entry: str = "main"
+) -> HloModule:
+    """A program of these arguments and a constant, with ``more`` ops and a root of this shape."""
     made = Program("jit_f")
     literal = len_field(8, len_field(1, f32()) + len_field(8, struct.pack("<f", rate)))
-    ops = [Op(f"add.{number}", "add", f32()) for number in range(more)]
-    made.entry(*arguments, *ops, Op("rate", "constant", f32(), raw=literal), Op("root", "tuple", f32()))
+    ops = [Op(f"op.{number}", op, f32()) for number in range(more)]
+    made.computation(entry, *arguments, *ops, Op("rate", "constant", f32(), raw=literal), Op("root", "copy", root))
     return HloModule(made.proto())
 
 
@@ -53,10 +55,30 @@ TILED = len_field(40, int_field(1, 3) + packed(3, [2, 1]) + packed(4, [0, 1]))
         (
             program(X),
             program(argument("x", f32(200, 512), TILED)),
-            [Change("sharding", "x", "f32[200,512]", "f32[200,512] {devices=[2,1]0,1}")],
+            [Change("sharding", "x", "f32[200,512] unsharded", "f32[200,512] {devices=[2,1]0,1}")],
         ),
         (program(X), program(X, rate=0.25), [Change("constant", None, "0.5", "0.25")]),
         (program(X), program(X, more=2), [Change("instructions", None, "3 instructions", "5 instructions")]),
+        (
+            program(X, more=2),
+            program(X, more=2, op="multiply"),
+            [Change("instructions", None, "add f32[]", "multiply f32[]")],
+        ),
+        (
+            program(X, root=f32(10), rate=0.5),
+            program(X, root=f32(11), rate=0.25),
+            [Change("result", None, "f32[10]", "f32[11]")],
+        ),
+        (  # shards of arrays that did not change
+            program(argument("x", f32(100, 512), TILED), entry="main.0_spmd"),
+            program(X, entry="main.0_spmd"),
+            [Change("sharding", "x", "f32[200,512] {devices=[2,1]0,1}", "f32[200,512] unsharded")],
+        ),
+        (
+            program(argument("x", f32(100, 512), TILED), entry="main.0_spmd"),
+            program(argument("x", f32(104, 512), TILED), entry="main.0_spmd"),
+            [Change("shape", "x", "f32[200,512]", "f32[208,512]")],
+        ),
         (
             program(Op("a", "parameter", f32(2), op_name="XLA_Args"), Op("b", "parameter", f32(3), op_name="XLA_Args")),
             program(Op("a", "parameter", f32(2), op_name="XLA_Args"), Op("b", "parameter", f32(4), op_name="XLA_Args")),

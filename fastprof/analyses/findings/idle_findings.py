@@ -461,30 +461,35 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
         several = sum(time_ps * 10 >= most_ps for time_ps in by_step.values())
         words.append(f"{several} of {count_noun(count, 'step', 'steps')} spend time on it.")
     functions = recompilation.group_by_function(facts.recompilations)
-    if count:  # functions that no step compiles are of the start
-        functions = [own for own in functions if any(row.step is not None for row in own)]
+    functions = [own for own in functions if not all(row.compilation.is_early for row in own)]
     hosts = len({row.host for row in facts.recompilations})
     words += [recompilation.describe_function(own, hosts) for own in functions[:_FUNCTIONS]]
+    if (left := len(functions) - _FUNCTIONS) > 0:
+        words.append(f"{count_noun(left, 'more function was', 'more functions were')} recompiled.")
     known = replace(finding, detail=" ".join(words) or None)
     if functions:
-        known = _name_compiled_function(facts, known, functions[0])
+        known = _name_compiled_functions(facts, known, functions)
         known = replace(known, advice=recompilation.advise(functions[:_FUNCTIONS], finding.advice))
     if _is_only_first(facts, finding.cause, count):
-        return replace(known, certainty=LIKELY, advice=_ONLY_FIRST, is_once=True)
+        is_known = any(row.changes for own in functions for row in own)
+        return replace(known, certainty=LIKELY, advice=known.advice if is_known else _ONLY_FIRST, is_once=True)
     return known
 
 
-def _name_compiled_function(
-    facts: DiagnosisFacts, finding: Finding, own: Sequence[recompilation.Recompilation]
+def _name_compiled_functions(
+    facts: DiagnosisFacts, finding: Finding, functions: Sequence[Sequence[recompilation.Recompilation]]
 ) -> Finding:
-    """Name the recompiled function, and where it is defined, instead of the compiler if it takes half of the cost."""
-    time_ps, cost_ps = recompilation.sum_time(own), finding.cost_ps or 0
-    if 2 * time_ps < cost_ps or not cost_ps:
+    """Name the recompiled functions that take half of the cost instead of the compiler, and where a single one is
+    defined, or else called."""
+    cost_ps = finding.cost_ps or 0
+    named = recompilation.name_functions(functions, cost_ps)
+    if named is None:
         return finding
-    function = own[0].compilation.function
-    place = facts.names.defined.get(function) or None
+    names, time_ps = named
+    is_single = names == functions[0][0].compilation.function
+    place = facts.names.defined.get(names) or (recompilation.find_source(functions[0]) if is_single else None)
     title = _make_title(facts, finding.cause)
-    title += _format_share(f"{function} ({place})" if place else function, time_ps / cost_ps)
+    title += _format_share(f"{names} ({place})" if place else names, time_ps / cost_ps)
     return replace(finding, title=title, source=place)
 
 

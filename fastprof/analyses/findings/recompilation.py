@@ -14,17 +14,19 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fastprof.derive.causes.compilations import Compilation
-from fastprof.derive.causes.recompilations import NO_PROGRAM, NO_SHAPES
+from fastprof.derive.causes.compilations import REACHED_LIMIT, Compilation
+from fastprof.derive.causes.recompilations import EARLIER_NOT_RUN, NO_ARGUMENTS, NO_PROGRAM, NO_SHAPES
 from fastprof.derive.devices.op_names import JAX, PYTORCH, TENSORFLOW
 from fastprof.derive.steps.step_alignment import find_session_steps
 from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.hlo.program_changes import (
     ARGUMENTS,
     CONSTANT,
+    FUNCTION,
     INSTRUCTIONS,
     LAYOUT,
     NOTHING,
+    RESULT,
     SHAPE,
     SHARDING,
     TYPE,
@@ -34,7 +36,8 @@ from fastprof.schema.tables import Column, Count, Picoseconds, String, TableSche
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import format_time
 
-KINDS: Final = (SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS, CONSTANT, INSTRUCTIONS, NOTHING)
+KINDS: Final = (SHAPE, TYPE, LAYOUT, SHARDING, ARGUMENTS, RESULT, CONSTANT, INSTRUCTIONS, FUNCTION, NOTHING)
+_NO_VALUES: Final = (INSTRUCTIONS, FUNCTION, NOTHING)
 _SHOWN: Final = 3
 """Most values, arguments and groups of changes in a sentence."""
 
@@ -79,13 +82,15 @@ RECOMPILATIONS: Final = TableSchema("recompilations", "a recompilation: a compil
          lambda rows: [change and change.kind for change in rows.changes]),
     String("argument", "first changed argument (PyTorch: op input); null: none, or unknown",
            lambda rows: [change and change.argument for change in rows.changes]),
-    String("before", "shape and type of the argument, or the constant, in the earlier program; null: unknown",
+    String("before", "shape and type of the argument or result, or the constant, in the earlier program; null: unknown",
            lambda rows: [(change and change.before) or None for change in rows.changes]),
-    String("after", "shape and type of the argument, or the constant, in the program; null: unknown",
+    String("after", "shape and type of the argument or result, or the constant, in the program; null: unknown",
            lambda rows: [(change and change.after) or None for change in rows.changes]),
-    Count("change_count", "number of changed arguments or constants, as far as known",
-          lambda rows: [sum(change.kind not in (NOTHING, INSTRUCTIONS) for change in each.changes)
+    Count("change_count", "number of changed arguments, results or constants, as far as known",
+          lambda rows: [sum(change.kind not in _NO_VALUES for change in each.changes)
                         for each in rows.compilations]),
+    String("source", "file and line of the call, as the program records it; null: not recorded",
+           lambda rows: [each.source for each in rows.compilations]),
     String("reason", "why the change is unknown; null: known",
            lambda rows: [each.reason for each in rows.compilations]),
 ), derived=True)  # fmt: skip
@@ -136,10 +141,30 @@ def sum_time(own: Iterable[Recompilation]) -> int:
     return sum(row.compilation.duration_ps for row in own)
 
 
+def name_functions(functions: Sequence[Sequence[Recompilation]], cost_ps: int) -> tuple[str, int] | None:
+    """Return the functions, the costliest first, that together take half of a cost, and their time; None if none do."""
+    names, time_ps = [], 0
+    for own in functions:
+        names.append(own[0].compilation.function)
+        time_ps += sum_time(own)
+        if 0 < cost_ps <= 2 * time_ps:
+            shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], f"{len(names) - _SHOWN + 1:,} more"]
+            return join_words(shown), min(time_ps, cost_ps)
+    return None
+
+
+def find_source(own: Iterable[Recompilation]) -> str | None:
+    """Return the most frequent line that calls a function, or None if none is recorded."""
+    sources = Counter(row.compilation.source for row in own if row.compilation.source)
+    return max(sources, key=lambda source: sources[source], default=None)
+
+
 def describe_function(own: Sequence[Recompilation], host_count: int = 1) -> str:
     """Describe how often and when a function was recompiled on a host, the time that this took, and the changes."""
     framework, function = own[0].compilation.framework, own[0].compilation.function
     name = f"{function} of torch.compile" if framework == PYTORCH and function.startswith("frame ") else function
+    if source := find_source(own):
+        name += f" (called at {source})"
     traced = framework == TENSORFLOW and not any(row.compilation.program for row in own)
     times = f"{'retraced' if traced else 'recompiled'} {_count_times(len(own))}{_format_steps(own)}"
     where = f" on {own[0].host}" if host_count > 1 else ""
@@ -180,17 +205,19 @@ def _describe_group(group: Sequence[Compilation]) -> str:
     first = group[0]
     if not first.changes:
         reasons = Counter(each.reason or NO_PROGRAM for each in group)
-        return f"an unknown change ({reasons.most_common(1)[0][0]})"
+        reason = reasons.most_common(1)[0][0]
+        return reason if reason == REACHED_LIMIT else f"an unknown change ({reason})"
     kind = first.changes[0].kind
-    if kind == NOTHING:
-        return _describe_equal(first)
+    chain = _format_chain([each.changes[0] for each in group])
+    if kind in (NOTHING, FUNCTION):
+        return _describe_equal(first, kind)
     if kind == INSTRUCTIONS:
-        before, after = first.changes[0].before or "none", first.changes[0].after or "none"
         if first.framework == PYTORCH:
-            return f"different ops in the compiled code ({before}, then {after})"
-        return f"equal argument shapes and types, but a different program ({before}, then {after}): {_OTHER_PATH}"
-    if kind == CONSTANT:
-        chain = _format_chain([each.changes[0] for each in group])
+            return f"different ops in the compiled code ({chain})"
+        return f"equal argument shapes and types, but a different program ({chain}): {_OTHER_PATH[first.framework]}"
+    if kind == RESULT:
+        return f"equal argument shapes and types, but a new result shape ({chain}): {_SIZE[first.framework]}"
+    if kind == CONSTANT and first.changes[0].argument is None:
         return f"equal argument shapes and types, but a new constant ({chain}): {_GUESS[first.framework]}"
     changes = [change for change in first.changes if change.kind == kind]
     texts = []
@@ -200,8 +227,12 @@ def _describe_group(group: Sequence[Compilation]) -> str:
         texts.append(f"{change.argument} ({_format_chain(same)})")
     if len(changes) > _SHOWN:
         texts.append(f"{len(changes) - _SHOWN:,} more")
-    named = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
-    return f"{_CHANGED[kind][len(texts) > 1]} {named}"
+    guess = f": {_GUESS[PYTORCH]}" if kind == CONSTANT and first.framework == PYTORCH else ""
+    return f"{_CHANGED[kind][len(texts) > 1]} {join_words(texts)}{guess}"
+
+
+def join_words(texts: Sequence[str], word: str = "and") -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"
 
 
 _CHANGED: Final = {
@@ -210,28 +241,42 @@ _CHANGED: Final = {
     LAYOUT: ("a new layout of", "new layouts of"),
     SHARDING: ("a new sharding of", "new shardings of"),
     ARGUMENTS: ("an added or removed argument,", "added or removed arguments,"),
+    CONSTANT: ("a new value of", "new values of"),
 }
 _GUESS: Final = {
     JAX: "likely a static argument (static_argnums, static_argnames), or a Python value that the function reads",
     TENSORFLOW: "likely a Python number that is passed as an argument",
     PYTORCH: "likely a Python number that a guard checks",
 }
-_OTHER_PATH: Final = "likely a static argument, or Python code that branches differently"
+_OTHER_PATH: Final = {
+    JAX: "likely a static argument, or Python code that branches differently",
+    TENSORFLOW: "likely a Python argument, or Python code that branches differently",
+}
+_SIZE: Final = {
+    JAX: "likely a static argument that sets a size",
+    TENSORFLOW: "likely a Python argument that sets a size",
+}
 
 
-def _describe_equal(each: Compilation) -> str:
+def _describe_equal(each: Compilation, kind: str) -> str:
     """Guess why an equal program was compiled."""
     if each.framework == PYTORCH:
         return "equal shapes and types of op inputs: likely a guard on a Python value failed"
+    if kind == FUNCTION:
+        return "its first trace each time: likely a new tf.function each time, or several functions of this name"
     if each.framework == TENSORFLOW:
         return (
-            "equal programs: likely the function was retraced for another Python argument or fewer known dimensions, "
-            "or is a new tf.function each time"
+            f"equal {'programs' if each.program else 'arguments'}: likely the function was retraced for another Python "
+            "argument or fewer known dimensions, or is a new tf.function each time"
         )
-    new = "likely the function is a new object each time, as with jax.jit of a lambda or functools.partial in the loop"
+    new = (
+        "likely the function, or a static argument, is a new object each time, as with jax.jit of a lambda or "
+        "functools.partial in the loop"
+    )
     if not each.scalars:
         return f"equal programs: {new}"
-    weak = f"likely {each.scalars[0]} is a Python number in one call and an array in another"
+    scalars = join_words(each.scalars[:_SHOWN], "or")
+    weak = f"likely {scalars} is a Python number in one call and an array in another"
     return f"equal programs: {weak}, or {new.removeprefix('likely ')}"
 
 
@@ -267,11 +312,13 @@ _ADVICE: Final[dict[str, dict[str, str]]] = {
                   "in_shardings of jax.jit.",
         ARGUMENTS: "Pass the same arguments to {} in every step: dictionaries with the same keys, and never None "
                    "instead of an array.",
-        CONSTANT: "Pass the changing value to {} as an array: remove it from static_argnums and static_argnames.",
+        RESULT: "Give {} the same sizes in every step: pad to a few sizes, or slice a larger result.",
+        CONSTANT: "Pass the changing value to {} as an array argument: not by static_argnums or static_argnames, nor "
+                  "as a variable or attribute that the function reads.",
         INSTRUCTIONS: "Pass the changing value to {} as an array: remove it from static_argnums and "
                       "static_argnames, and branch on it with jax.lax.cond.",
-        NOTHING: "Define the jitted {} once, outside of the loop, and pass Python numbers as arrays "
-                 "(jnp.float32(rate)).",
+        NOTHING: "Define the jitted {} once, outside of the loop; give static arguments __eq__ and __hash__; and pass "
+                 "Python numbers as arrays (jnp.float32(rate)).",
     },
     TENSORFLOW: {
         SHAPE: "XLA compiles {} for each shape: use batch(drop_remainder=True), pad sequences to a few lengths "
@@ -280,17 +327,29 @@ _ADVICE: Final[dict[str, dict[str, str]]] = {
         TYPE: "Give {} the same types in every step: tf.cast before the call, or input_signature.",
         CONSTANT: "Pass tensors to {} instead of Python numbers (tf.constant), or fix its arguments with "
                   "input_signature.",
+        ARGUMENTS: "Pass the same arguments to {} in every step: lists and dictionaries of one structure, and never "
+                   "None instead of a tensor.",
+        RESULT: "Pass tensors to {} instead of Python numbers (tf.constant), or pad results to a few sizes.",
+        FUNCTION: "Define the tf.function {} once, outside of the loop or at the class, and not in the code that calls "
+                  "it.",
         NOTHING: "Define the tf.function {} once, outside of the loop, and pass tensors instead of Python objects.",
     },
     PYTORCH: {
         SHAPE: "Mark the dimension that changes with torch._dynamo.mark_dynamic(x, 0), compile with "
                "torch.compile(dynamic=True), or pad batches to one shape.",
         TYPE: "Pass tensors of the same type in every step.",
+        CONSTANT: "Pass numbers that change to {} as tensors: Python numbers and attributes of a module are compiled "
+                  "into the code.",
         INSTRUCTIONS: "Take Python branches out of the compiled function, or pass the tested value as a tensor.",
         NOTHING: "Pass numbers that change as tensors, and let the compiled function read no globals or attributes "
                  "that change.",
     },
 }  # fmt: skip
+_SHAPES_OF_TRACES: Final = (
+    "Let one trace of {} take all shapes: tf.function(reduce_retracing=True), or input_signature with dimensions of "
+    "None. Or keep shapes: batch(drop_remainder=True), padded_batch."
+)
+"""Advice for a tf.function that XLA does not compile."""
 _OF_KERAS: Final = ("one_step_on_data", "one_step_on_iterator", "multi_step_on_iterator")
 """Functions that Keras traces for fit, evaluate and predict."""
 _SHAPES_OF_KERAS: Final = (
@@ -300,8 +359,9 @@ _SHAPES_OF_KERAS: Final = (
 _TO_RECORD: Final = {
     (JAX, NO_PROGRAM): "Record compiled programs (ProfileOptions.enable_hlo_proto = True, the default) or log "
                        "cache misses (jax.config.update(\"jax_explain_cache_misses\", True)) to see what changed.",
-    (TENSORFLOW, NO_PROGRAM): "print({}.pretty_printed_concrete_signatures()) lists the traced signatures. Profiles "
-                              "show them only for functions that XLA compiles (jit_compile=True).",
+    (TENSORFLOW, NO_ARGUMENTS): "To see what changed, record with `fastprof run`, Python functions "
+                                "included, or print({}.pretty_printed_concrete_signatures()) at the end.",
+    (PYTORCH, EARLIER_NOT_RUN): "To see what changed, start the profiler before the first compilation.",
     (PYTORCH, NO_SHAPES): "Record with torch.profiler.profile(record_shapes=True) to see what changed.",
 }  # fmt: skip
 """Advice on recording, for unknown changes."""
@@ -309,19 +369,27 @@ _TO_RECORD: Final = {
 
 def advise(functions: Sequence[Sequence[Recompilation]], general: str) -> str:
     """Return the advice for functions, each by its most frequent change. ``general``: that for unknown changes."""
-    named = list(dict.fromkeys(text for own in functions for text in _list_advice(own, general)))
+    named: dict[str, list[str]] = {}
+    for own in functions:
+        for text in _list_advice(own, general):
+            named.setdefault(text, []).append(own[0].compilation.function)
+    texts = [text.replace("{}", join_words(list(dict.fromkeys(names)))) for text, names in named.items()]
     frameworks = dict.fromkeys(own[0].compilation.framework for own in functions)
-    return " ".join([*named, *(_OWN_MEANS[each] for each in frameworks if each in _OWN_MEANS and named[0] != general)])
+    return " ".join([*texts, *(_OWN_MEANS[each] for each in frameworks if each in _OWN_MEANS and texts[0] != general)])
 
 
 def _list_advice(own: Sequence[Recompilation], general: str) -> Iterator[str]:
-    """Yield the advice for a function, then what to record."""
+    """Yield the advice for a function, {} for its name, then what to record."""
     framework, function = own[0].compilation.framework, own[0].compilation.function
     counts = Counter(row.kind for row in own)
     kind = max(counts, key=lambda kind: (counts[kind], kind not in ("", NOTHING)))
     texts = _ADVICE.get(framework, {})
     first = texts.get(kind, texts.get(CONSTANT, general) if kind == INSTRUCTIONS else general)
-    yield (_SHAPES_OF_KERAS if framework == TENSORFLOW and function in _OF_KERAS else first).replace("{}", function)
+    if framework == TENSORFLOW and function in _OF_KERAS:
+        first = _SHAPES_OF_KERAS
+    elif framework == TENSORFLOW and kind == SHAPE and not any(row.compilation.program for row in own):
+        first = _SHAPES_OF_TRACES
+    yield first
     for reason in dict.fromkeys(row.compilation.reason or "" for row in own):
         if text := _TO_RECORD.get((framework, reason)):
-            yield text.replace("{}", function)
+            yield text

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
@@ -28,11 +28,12 @@ from fastprof.schema.columns import Int32s, Int64s, add_durations, find_last_sta
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, find_lines
 from fastprof.wording.patterns import compile_late
+from fastprof.wording.traced_arguments import TRACED_ARGUMENTS, parse_arguments
 
 _CALL, _TRACINGS = "tf_function_call", "tracing_count"
 _MODULE_STATS: Final = ("name", "module")
 """Stats in which XLA's compilers name the program."""
-STATS: Final = (_CALL, _TRACINGS, *_MODULE_STATS)
+STATS: Final = (_CALL, _TRACINGS, TRACED_ARGUMENTS, *_MODULE_STATS)
 """Stats of events that compilations are read from."""
 
 _CALL_OF_JAX: Final = compile_late(r"P(?:jit|map)Function\((.*)\)$", re.DOTALL)
@@ -46,16 +47,23 @@ _OF_TENSORFLOW: Final = compile_late(
 _NUMBER: Final = compile_late(r"(?:\.\d+)?(?:\(\d+\))?$")
 _NO_LETTERS: Final = compile_late(r"\W+")
 _COMPILE_ID: Final = compile_late(r".*\bcompile_id=(\d+/\d+)")
+_TRACES: Final = "bytecode_tracing"
+"""Start of names of events in which torch.compile traces a frame."""
+REACHED_LIMIT: Final = "not traced: likely recompile_limit was reached, and the frame runs eagerly from then on"
 REGION: Final = compile_late(r"Torch-Compiled Region: (\d+/\d+)")
 """Names of events in which compiled code runs, with the compile id: number of the frame / of its compilation from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """A compilation of a function. ``function``: its name, or "" if not recorded. ``row``: row of the event.
-    ``ready_ps``: when the program is ready to run. ``is_repeated``: the function was compiled before. ``program``,
-    ``compared_program``: names of both programs, or None. ``changes``: differences; empty if unknown, for a ``reason``.
-    ``scalars``: scalar arguments of the program. ``step``: key of the step on the host, or -1."""
+    """A compilation of a function.
+
+    ``function``: its name, or "" if not recorded. ``row``: row of the event. ``ready_ps``: when the program is ready to
+    run. ``is_repeated``: the function was compiled before. ``program``, ``compared_program``: names of both programs,
+    or None. ``changes``: differences; empty if unknown, for a ``reason``. ``scalars``: scalar arguments of the program.
+    ``source``: file and line of the call, or None. ``arguments``: recorded arguments of a tf.function, by name.
+    ``tracings``: number of traces of the tf.function since the program began, or 0. ``step``: key of the step on the
+    host, or -1. ``is_early``: starts before the first step."""
 
     function: str
     framework: str
@@ -69,7 +77,11 @@ class Compilation:
     changes: tuple[Change, ...] = ()
     reason: str | None = None
     scalars: tuple[str, ...] = ()
+    source: str | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    tracings: int = 0
     step: int = -1
+    is_early: bool = False
 
 
 def find_call_compilations(events: HostEvents) -> list[Compilation]:
@@ -129,6 +141,8 @@ def _find_tensorflow_calls(events: HostEvents) -> Iterator[Compilation]:
     tracings = events.dense(_TRACINGS)[rows] if len(rows) else rows
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     of_line = find_lines(events.lines, rows).tolist()
+    end = add_durations(start, duration)
+    arguments = _find_arguments(events, [*zip(of_line, end.tolist(), rows.tolist(), strict=True)])
     until: dict[int, int] = {}
     for row, begin, took, count, line in zip(
         rows.tolist(), start.tolist(), duration.tolist(), tracings.tolist(), of_line, strict=True
@@ -136,7 +150,25 @@ def _find_tensorflow_calls(events: HostEvents) -> Iterator[Compilation]:
         is_within = begin < until.get(line, begin)
         until[line] = max(until.get(line, begin), begin + took)
         is_repeated = count > 1 and not is_within
-        yield Compilation(events.names[events.meta[row]], TENSORFLOW, row, begin, took, begin, is_repeated)
+        name = events.names[events.meta[row]]
+        known = arguments.get(row, {})
+        yield Compilation(
+            name, TENSORFLOW, row, begin, took, begin, is_repeated, arguments=known, tracings=max(count, 0)
+        )
+
+
+def _find_arguments(events: HostEvents, calls: Sequence[tuple[int, int, int]]) -> dict[int, Mapping[str, str]]:
+    """Return the recorded arguments of traced calls, by row: ``fastprof run`` writes them when a call has traced.
+    ``calls``: line, end and row of each."""
+    found: dict[int, Mapping[str, str]] = {}
+    ended = sorted(calls)
+    rows, numbers = events.texts(TRACED_ARGUMENTS)
+    lines, times = find_lines(events.lines, rows), events.start_ps[rows]
+    for number, line, time in zip(numbers.tolist(), lines.tolist(), times.tolist(), strict=True):
+        last = bisect_right(ended, (line, time, len(events))) - 1
+        if last >= 0 and ended[last][0] == line:
+            found.setdefault(ended[last][2], parse_arguments(events.text(number)))
+    return found
 
 
 def _find_backends(events: HostEvents) -> Iterator[Compilation]:
@@ -206,6 +238,7 @@ def find_frame_compilations(events: HostEvents) -> list[Compilation]:
     """Return the frames that torch.compile compiles, not yet compared. ``program``: the compile id, such as ``0/2``, or
     None if not recorded. ``function``: always ""."""
     compiles = np.array([TORCH_COMPILES.match(name) is not None and name != "dynamo" for name in events.names], bool)
+    traces = np.array([name.startswith(_TRACES) for name in events.names], bool)
     frames = []
     for line in _list_lines(events) if compiles.any() else ():
         meta, begin = events.meta[line.first : line.last], events.start_ps[line.first : line.last]
@@ -220,7 +253,13 @@ def find_frame_compilations(events: HostEvents) -> list[Compilation]:
             number = ids[at][1] if at < len(ids) and ids[at][0] < after else None
             is_repeated = number is not None and not number.endswith("/0")
             start, until = int(begin[row]), int(end[row])
-            frames.append(Compilation("", PYTORCH, line.first + row, start, until - start, until, is_repeated, number))
+            is_traced = traces[meta[row + 1 : int(find_last_started(begin, end[row : row + 1] - 1)[0]) + 1]].any()
+            reason = REACHED_LIMIT if is_repeated and traces.any() and not is_traced else None
+            frames.append(
+                Compilation(
+                    "", PYTORCH, line.first + row, start, until - start, until, is_repeated, number, reason=reason
+                )
+            )
     return frames
 
 

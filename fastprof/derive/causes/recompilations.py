@@ -12,10 +12,11 @@ PyTorch records no programs. The ops of the compiled code are compared instead, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Final
+from pathlib import PurePath
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,12 +30,17 @@ from fastprof.derive.causes.compilations import (
     make_key,
     parse_function,
 )
-from fastprof.derive.devices.op_names import ARGUMENTS
+from fastprof.derive.devices.op_names import ARGUMENTS as ARGUMENT_STATS
+from fastprof.derive.devices.op_names import TENSORFLOW
 from fastprof.derive.host import Host
 from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
+from fastprof.hlo.module import HloModule
 from fastprof.hlo.program_changes import (
+    ARGUMENTS,
+    CONSTANT,
+    FUNCTION,
     INSTRUCTIONS,
     NOTHING,
     SHAPE,
@@ -50,9 +56,10 @@ from fastprof.schema.columns import find_last_started
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import MODULE_LINES, HostEvents
 from fastprof.tables.needs import Needs, unite_needs
+from fastprof.wording.traced_arguments import split_tensor
 
 READS: Final = unite_needs([
-    Host.GROUPING, Needs(stats=(*compilations.STATS, "program_id", *ARGUMENTS), metadata_stats=METADATA_STATS)
+    Host.GROUPING, Needs(stats=(*compilations.STATS, "program_id", *ARGUMENT_STATS), metadata_stats=METADATA_STATS)
 ])  # fmt: skip
 
 NO_PROGRAM: Final = "the capture has no compiled program of the function"
@@ -60,7 +67,10 @@ NO_EARLIER: Final = "the capture has no earlier program of the function"
 DAMAGED: Final = "a program of the function does not decode"
 OTHER_FUNCTION: Final = "earlier programs of this name have other arguments: likely another function"
 NO_SHAPES: Final = "op input shapes are not recorded"
-NOT_RUN: Final = "the code of this compilation, or of earlier ones, did not run in the capture"
+NO_EARLIER_TRACE: Final = "the capture has no earlier trace of the function"
+NO_ARGUMENTS: Final = "TensorFlow's profiler does not record the arguments"
+NOT_RUN: Final = "the code of this compilation did not run in the capture"
+EARLIER_NOT_RUN: Final = "the code of earlier compilations did not run in the capture"
 
 
 def find_compilations(host: Host) -> list[Compilation]:
@@ -71,12 +81,14 @@ def find_compilations(host: Host) -> list[Compilation]:
     compared = [*_compare_calls(events, every, find_call_compilations(events)), *_compare_frames(events)]
     if not compared:
         return []
-    steps = every.steps_from(AUTO).database.step
+    database = every.steps_from(AUTO).database
+    steps, begins = database.step, database.extent_begin_ps[database.present]
+    first_ps = int(begins.min()) if len(begins) else -_NEVER
     chosen = steps if host is every else host.groups_from(AUTO).group_id
     group = groups.group_id[[each.row for each in compared]]
     known, ours = np.isin(group, steps).tolist(), np.isin(group, chosen).tolist()
     placed = [
-        replace(each, step=step if is_step else -1)
+        replace(each, step=step if is_step else -1, is_early=not is_step and each.start_ps < first_ps)
         for each, step, is_step, is_ours in zip(compared, group.tolist(), known, ours, strict=True)
         if host is every or is_ours
     ]
@@ -123,6 +135,8 @@ def _list_programs(events: HostEvents, host: Host, keys: set[str]) -> dict[str, 
         key = make_key(parse_function(title)[1])
         if key in keys:
             programs.setdefault(key, []).append(_Program(number, title, first.get(number)))
+    for own in programs.values():  # XLA counts programs up, except on TPUs
+        own.sort(key=lambda program: program.number)
     return programs
 
 
@@ -161,7 +175,7 @@ def _compare_function(calls: list[Compilation], programs: list[_Program], module
         if not is_repeated:
             yield call
         elif at < 0:
-            yield replace(call, is_repeated=True, reason=NO_PROGRAM)
+            yield _compare_trace(replace(call, is_repeated=True), calls[:place])
         else:
             named = replace(call, is_repeated=True, program=ran[at].title)
             earlier = [*aside[-_MOST_COMPARED:], *ran[max(at - _MOST_COMPARED, 0) : at]]
@@ -199,11 +213,53 @@ def _compare(call: Compilation, program: _Program, earlier: Sequence[_Program], 
     if before is None or after is None:
         return replace(call, reason=DAMAGED)
     scalars = tuple(argument.name for argument in program.arguments if argument.is_scalar)
+    source = _find_source(after, call.function)
     try:
         changes = compare_programs(before, after)
-        return replace(call, compared_program=nearest.title, changes=changes, scalars=scalars)
+        return replace(call, compared_program=nearest.title, changes=changes, scalars=scalars, source=source)
     except (LookupError, ValueError, CaptureError):
         return replace(call, reason=DAMAGED)
+
+
+def _compare_trace(call: Compilation, earlier: Sequence[Compilation]) -> Compilation:
+    """Compare a call that has no program. A tf.function without XLA has none: its arguments are compared if they are
+    recorded."""
+    if call.framework != TENSORFLOW:
+        return replace(call, reason=NO_PROGRAM)
+    if call.tracings == 1 and earlier:
+        return replace(call, changes=(Change(FUNCTION),))
+    known = [each.arguments for each in earlier[-_MOST_COMPARED:] if each.arguments]
+    if not call.arguments or not known:
+        return replace(call, reason=NO_EARLIER_TRACE if call.arguments else NO_ARGUMENTS)
+    differences = [_compare_texts(arguments, call.arguments) for arguments in reversed(known)]
+    return replace(call, changes=min(differences, key=len) or (Change(NOTHING),))
+
+
+def _compare_texts(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Change, ...]:
+    """Return the differences of the recorded arguments of two traces."""
+    pairs = ((name, before.get(name, ""), after.get(name, "")) for name in {**before, **after})
+    return tuple(Change(_judge_kind(old, new), name, old, new) for name, old, new in pairs if old != new)
+
+
+def _judge_kind(old: str, new: str) -> str:
+    """Return what differs between the texts of an argument."""
+    if not old or not new:
+        return ARGUMENTS
+    (old_type, old_sizes), (new_type, new_sizes) = split_tensor(old), split_tensor(new)
+    if old_sizes != new_sizes:
+        return SHAPE
+    return TYPE if old_type or new_type else CONSTANT
+
+
+def _find_source(module: HloModule, function: str) -> str | None:
+    """Return file and line of the call of a function, by the stack of the program's first instruction with one. Frames
+    of libraries are not recorded, and of a deep stack only the innermost frames: then the innermost line counts."""
+    ids = module.instructions["stack_frame_id"]
+    frames = module.stack_frames.stack(int(ids[(ids > 0).argmax()])) if (ids > 0).any() else ()
+    own = [place for place, frame in enumerate(frames) if frame.function.rpartition(".")[2] == function]
+    outside = frames[own[-1] + 1 :] if own else frames
+    frame = next(iter(outside or frames), None)
+    return f"{PurePath(frame.file).name}:{frame.line}" if frame is not None and frame.file else None
 
 
 _MOST_COMPARED: Final = 32
@@ -241,8 +297,8 @@ def _compare_frames(events: HostEvents) -> Iterator[Compilation]:
         yield _compare_ops(named, ops, earlier) if each.is_repeated else named
 
 
-_Op = tuple[str, list[str]]
-"""Name of an op, and its inputs: ``float[16,32]``."""
+_Op = tuple[str, list[str], list[str]]
+"""Name of an op, its inputs, such as ``float[16,32]``, and the numbers among them, "" for tensors."""
 
 
 def _compare_ops(compilation: Compilation, ops: dict[str, list[_Op]], earlier: Sequence[str]) -> Compilation:
@@ -250,9 +306,9 @@ def _compare_ops(compilation: Compilation, ops: dict[str, list[_Op]], earlier: S
     after = ops.get(compilation.program or "")
     ran = [number for number in reversed(earlier) if number in ops]
     if after is None or not ran:
-        return replace(compilation, reason=NOT_RUN)
-    known = [number for number in ran if any(inputs for _, inputs in ops[number])]
-    if not known or not any(inputs for _, inputs in after):
+        return replace(compilation, reason=compilation.reason or (NOT_RUN if after is None else EARLIER_NOT_RUN))
+    known = [number for number in ran if any(inputs for _, inputs, _ in ops[number])]
+    if not known or not any(inputs for _, inputs, _ in after):
         return replace(compilation, reason=NO_SHAPES)
     changes = {number: _find_first_change(ops[number], after) for number in known}
     nearest = min(changes, key=lambda number: _ORDER.get(changes[number][0].kind, len(changes[number])))
@@ -265,9 +321,10 @@ _ORDER: Final = {NOTHING: 0, INSTRUCTIONS: 1 << 31}
 
 def _find_first_change(before: list[_Op], after: list[_Op]) -> tuple[Change, ...]:
     """Return the differences of the first op that differs. Later ops differ as a consequence."""
-    pair = next((pair for pair in zip_longest(before, after) if pair[0] != pair[1]), None)
+    pairs = zip_longest(before, after)
+    pair = next((pair for pair in pairs if pair[0] is None or pair[1] is None or pair[0][:2] != pair[1][:2]), None)
     if pair is None:
-        return (Change(NOTHING),)
+        return _find_changed_numbers(before, after) or (Change(NOTHING),)
     old, new = pair
     if old is None or new is None or old[0] != new[0] or len(old[1]) != len(new[1]):
         return (Change(INSTRUCTIONS, None, "" if old is None else old[0], "" if new is None else new[0]),)
@@ -280,15 +337,25 @@ def _find_first_change(before: list[_Op], after: list[_Op]) -> tuple[Change, ...
     )  # fmt: skip
 
 
+def _find_changed_numbers(before: list[_Op], after: list[_Op]) -> tuple[Change, ...]:
+    """Return the numbers that differ in the first op with such. All else is equal."""
+    for (name, _, old), (_, _, new) in zip(before, after, strict=True):
+        pairs = enumerate(zip(old, new, strict=False))
+        changes = [Change(CONSTANT, f"input {place} of {name}", *pair) for place, pair in pairs if pair[0] != pair[1]]
+        if changes:
+            return tuple(changes)
+    return ()
+
+
 def _read_ops(events: HostEvents, region: tuple[int, int]) -> list[_Op]:
     """Return the outermost ops in a region, with the recorded types and shapes of their inputs."""
     first, last = region
     columns = []
-    for name in ARGUMENTS:
+    for name in ARGUMENT_STATS:
         rows, numbers = events.texts(name)
         begin, end = (find_last_started(rows, np.array([first, last]) - 1) + 1).tolist()
         columns.append(dict(zip(rows[begin:end].tolist(), numbers[begin:end].tolist(), strict=True)))
-    dims, old_dims, types, _ = columns
+    dims, old_dims, types, concrete = columns
     ops: list[_Op] = []
     until = int(events.start_ps[first])
     for row in sorted({*dims, *old_dims} - {first}):
@@ -296,17 +363,25 @@ def _read_ops(events: HostEvents, region: tuple[int, int]) -> list[_Op]:
         if "::" in name and start >= until:
             until = start + max(int(events.duration_ps[row]), 0)
             shape = events.text(dims[row] if row in dims else old_dims[row])
-            ops.append((name, _format_inputs(shape, events.text(types[row]) if row in types else "")))
+            inputs = _format_inputs(shape, events.text(types[row]) if row in types else "")
+            values = _parse_list(events.text(concrete[row])) if row in concrete else None
+            ops.append((name, inputs, [str(value) for value in values or ()]))
     return ops
 
 
 def _format_inputs(dims: str, types: str) -> list[str]:
     """Return the inputs of an op, such as ``float[16,32]``, or [] if they cannot be read."""
+    shapes, named = _parse_list(dims), _parse_list(types) if types else []
+    if shapes is None or named is None:
+        return []
+    kinds = [str(kind).removeprefix("c10::") for kind in named] + [""] * (len(shapes) - len(named))
+    return [f"{kind}{json.dumps(shape, separators=(',', ':'))}" for shape, kind in zip(shapes, kinds, strict=False)]
+
+
+def _parse_list(text: str) -> list[Any] | None:
+    """Return a JSON list, or None if it is none."""
     try:
-        shapes, named = json.loads(dims), json.loads(types) if types else []
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
-        return []
-    if not isinstance(shapes, list) or not isinstance(named, list):
-        return []
-    named += [""] * (len(shapes) - len(named))
-    return [f"{kind}{json.dumps(shape, separators=(',', ':'))}" for shape, kind in zip(shapes, named, strict=False)]
+        return None
+    return parsed if isinstance(parsed, list) else None
