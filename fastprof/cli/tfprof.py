@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ADVISE = "advise"
 _OWN = ("tfprof", "timeline", "pprof")
 _TABLE = "table"
+_NO_OUTPUT = 2
+"""Exit code where tfprof does not have the requested output."""
 
 
 def _list_fields() -> list[dataclasses.Field[Any]]:
@@ -123,7 +125,7 @@ def _parse_list(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")] if text.strip() else []
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     views = _list_views()
     if args.view not in views and not args.session and not args.graph:
         raise UsageError(f"which view of {args.view}? Add one of {', '.join(views)}")
@@ -140,15 +142,17 @@ def run(args: argparse.Namespace) -> None:
         raise UsageError("a SESSION is missing; or give --graph FILE")
     profile = arguments.open_session(args)
     arguments.check_one_run(profile, "a view of tfprof")
+    code = 0
     with output.open_sink(args, form) as sink:
         if args.view == ADVISE:
             _write_advice(profile, args, sink, form)
         elif as_tfprof:
-            _write_answer(profile, args, sink, form)
+            code = _write_answer(profile, args, sink, form)
         else:
             _write_view(profile, args, sink, form)
     arguments.note_log(profile, args)
     output.note_written(args)
+    return code
 
 
 def _get_graph_files(args: argparse.Namespace, as_tfprof: bool) -> GraphFiles:
@@ -201,9 +205,10 @@ def _get_given(args: argparse.Namespace) -> dict[str, Any]:
     return {field.name: value for field in _list_fields() if (value := getattr(args, field.name)) is not None}
 
 
-def _write_answer(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
+def _write_answer(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> int:
     """Write tfprof's answer to the destination in its option output, or what its Python interface returns. Without this
-    option, or with -o, write the report alone."""
+    option, or with -o, write the report alone. Return the exit code: tfprof's own message is all if it has no such
+    output."""
     from fastprof.tfprof.option_files import read_option_file
 
     options = read_option_file(args.options)
@@ -214,21 +219,22 @@ def _write_answer(profile: Profile, args: argparse.Namespace, sink: output.Sink,
     args.talk.progress.clear()
     if form == "json":
         sink.send(piece.encode("utf-8", "replace") for piece in answer.proto())
-        return
+        return 0
     args.talk.write_text("".join(f"{complaint}\n" for complaint in args.session[0].complaints) if of_graph else "")
     args.talk.write_text(answer.stderr)
     if answer.target is None:
-        raise UsageError(f"{args.options}: tfprof has no output {options['output']!r}")
+        return _NO_OUTPUT
     files = dict(answer.files)
     if answer.target.form == "file" and answer.report is not None:
         if not has_target:
             sink.send([_encode_text(answer.report, sink)])
-            return
+            return 0
         files[""] = answer.report.encode("utf-8", "replace")
     for suffix, content in files.items():
         with open_new_file(f"{answer.target.path}{suffix}", force=True) as write:
             output.Sink(write, sink.look, f"{answer.target.path}{suffix}", lambda: None, data=False).send([content])
     sink.send([_encode_text(answer.stdout, sink)])
+    return 0
 
 
 def _write_view(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:

@@ -112,7 +112,7 @@ def _read_message(path: str, kinds: tuple[str, ...], max_unpacked: int) -> bytes
 def number_runs(paths: Sequence[str]) -> tuple[tuple[int, str], ...]:
     """Files of RunMetadata with their steps: the last numbers in their names, if all have different ones, else from 0
     in the order given."""
-    matches = [_STEP.findall(Path(path).name.partition(".")[0]) for path in paths]
+    matches = [_STEP.findall(Path(path).name) for path in paths]
     numbers = [int(digits[-1]) for digits in matches if digits]
     steps = numbers if len(set(numbers)) == len(paths) else range(len(paths))
     return tuple(sorted(zip(steps, paths, strict=True)))

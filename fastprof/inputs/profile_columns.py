@@ -44,6 +44,8 @@ _FAR_US: Final = (1 << 62) // PICOSECONDS
 _LATEST_US: Final = (1 << 62) // 1000
 NODES, HAS_TRACE, STEPS, ID_TO_STRING, MISSES_STREAM = range(1, 6)
 KEY, VALUE = 1, 2
+ABSENT: Final = -1
+"""Id of an input that the graph lacks. Only profiles of graphs read as tfprof reads them have such inputs."""
 NAME, INPUTS, OUTPUTS, SHAPE, TYPES, CANONICAL_DEVICE, HOST_DEVICE, FLOAT_OPS, OP, TRACE, ATTRS, EXECS, ID = range(
     1, 14
 )
@@ -83,7 +85,8 @@ _OUTPUTS_OF_RUNS: Final = WantedFields(messages={EXECS: WantedFields(messages={V
 
 @dataclass(frozen=True, slots=True)
 class GraphLinks(ArrayRows):
-    """Edges of the graph, in the order of ``node`` and ``slot``, to or from the ``output`` of the node ``other``."""
+    """Edges of the graph, in the order of ``node`` and ``slot``, to or from the ``output`` of the node ``other``, -1 if
+    the graph lacks it."""
 
     node: Int64s
     slot: Int64s
@@ -269,9 +272,10 @@ class ProfileColumns:
         return owner[order], slot[order], rows[known]
 
     def _rows_of(self, ids: Int64s) -> tuple[Int64s, Bools]:
-        """Return the nodes with these ids, and which there are."""
+        """Return the nodes with these ids, -1 for an absent input, and which are valid."""
         known, at = find_equal(self._ids, ids)
-        return self._row_of_id[at] if len(self._ids) else at, known
+        rows = self._row_of_id[at] if len(self._ids) else at
+        return np.where(known, rows, -1), known | (ids == ABSENT)
 
     def _no_node(self, what: str, owner: Int64s, known: Bools) -> CaptureError:
         node = int(owner[np.flatnonzero(~known)[0]])

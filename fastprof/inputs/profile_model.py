@@ -222,6 +222,8 @@ class ProfileModel:
                 yield put(profile.INPUTS, put(1, slot) + put(2, ids[name]))
                 is_other = not self._as_tfprof and _OUTPUT.fullmatch(output)
                 outputs[ids[name]] = int(output) if is_other else 0
+            elif self._as_tfprof:
+                yield put(profile.INPUTS, put(1, slot) + put(2, profile.ABSENT))
         if node.shape:
             yield put(profile.SHAPE, b"".join(map(encode_varint, node.shape)))
         yield from (put(profile.TYPES, text) for text in sorted(node.types, key=str.encode))

@@ -266,10 +266,10 @@ class Profile(AnalysisMethods, SqlQueries):
         """Return the answer of tfprof's Python interface: a report or files, printed text, and a proto. No file is
         written. ``options``, ``given``, ``host``: as in ``tfprof``; ``of_graph``: tfprof reads the graph and its runs
         instead of a profile. UsageError: an unknown view or option."""
+        from fastprof.derive.tfprof.options import read_options
         from fastprof.tfprof.tfprof_answer import make_answer
-        from fastprof.tfprof.tfprof_views import choose_options
 
-        chosen = choose_options(None, options, given)
+        chosen = read_options(options).replaced(**given)
         return make_answer(self._view_sets.of(host, chosen.step), view, chosen, of_graph=of_graph)
 
     @property

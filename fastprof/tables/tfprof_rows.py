@@ -85,7 +85,7 @@ class _TfprofRows:
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(self), np.int32)), pa.array([self._host]))
 
     def _named(self, nodes: Int64s) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(pa.array(nodes.astype(np.int32)), self._profile.names)
+        return pa.DictionaryArray.from_arrays(pa.array(nodes.astype(np.int32), mask=nodes < 0), self._profile.names)
 
 
 class _ProfileRows(_TfprofRows):

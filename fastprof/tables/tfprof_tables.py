@@ -46,7 +46,8 @@ NODES: Final = TableSchema("tfprof_nodes", "a node of a graph that tfprof record
     Count("parameters", "product of shape, in 64-bit two's complement; 0 if shape is null or has unknown sizes"),
     Count("float_ops", "floating-point operations of one run; 0: not recorded"),
     _make_list_type(slot=_INT32, node=TEXT, output=_INT32)("inputs",
-                                                           "nodes whose outputs it reads, by input number"),
+                                                           "nodes whose outputs it reads, by input number; "
+                                                           "null: a node that the graph lacks"),
     _make_list_type(slot=_INT32, node=TEXT)("outputs", "nodes that read its outputs, by output number"),
     _make_list_type(slot=_INT32, shape=_Sizes)("input_shapes", "recorded shapes of inputs, by number"),
     _make_list_type(slot=_INT32, shape=_Sizes)("output_shapes", "recorded shapes of outputs, by number"),

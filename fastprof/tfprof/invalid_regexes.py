@@ -6,6 +6,7 @@ then searches for start rows, then walks the remaining rows from the root.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from fastprof.derive.tfprof.recorded import RecordedGraph, get_plain
 from fastprof.derive.tfprof.view_set import ViewSet
 from fastprof.derive.tfprof.views import SCOPE_TYPE, AccountedOps, AccountedRows, NodeGroups, ViewTree
 from fastprof.schema.columns import sort_rows
+from fastprof.wording.patterns import compile_late
 
 _LISTS: Final = ("account_type_regexes", "start_name_regexes", "trim_name_regexes", "show_name_regexes",
                  "hide_name_regexes")  # fmt: skip
@@ -25,6 +27,11 @@ _FAULT: Final = (
     "external/com_googlesource_code_re2/re2/re2.cc:916: Invalid RE2: {fault}\n"
 )
 _MOST_SHOWN: Final = 100  # bytes of an expression
+_NEW_GROUP: Final = compile_late(r"\(\?<")
+_NO_GROUP: Final = "(?@"
+"""What begins a group in no RE2."""
+_BAD_GROUP: Final = "invalid perl operator: "
+_MOST_TRIED: Final = 100
 
 
 def try_regexes(views: ViewSet, view: str, options: ViewOptions, steps: Sequence[int]) -> tuple[ViewOptions, str]:
@@ -32,7 +39,7 @@ def try_regexes(views: ViewSet, view: str, options: ViewOptions, steps: Sequence
     makes the view of each step."""
     faults: dict[str, str] = {}
     for regex in {regex for name in _LISTS for regex in getattr(options, name)}:
-        if fault := find_fault(regex):
+        if fault := _find_old_fault(regex):
             data = regex.encode("utf-8", "replace")
             shown = regex if len(data) < _MOST_SHOWN else f"{data[:_MOST_SHOWN].decode('utf-8', 'replace')}..."
             faults[regex] = _FAULT.format(shown, fault=fault)
@@ -45,6 +52,15 @@ def try_regexes(views: ViewSet, view: str, options: ViewOptions, steps: Sequence
         for step in steps
         for line in _walk_view(views, view, options.replaced(step=step), valid.replaced(step=step), faults)
     )
+
+
+def _find_old_fault(regex: str) -> str:
+    """Return the error of tfprof's RE2, or "". It is older than Arrow's and stops at ``(?<``, which begins none of its
+    groups, unless an earlier part is invalid or the characters are literal."""
+    places = islice(_NEW_GROUP.finditer(regex.partition(_NO_GROUP)[0]), _MOST_TRIED)
+    if any(find_fault(regex[: place.start()] + _NO_GROUP) == _BAD_GROUP + _NO_GROUP for place in places):
+        return f"{_BAD_GROUP}(?<"
+    return find_fault(regex)
 
 
 def _walk_view(

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from fastprof.derive.tfprof.forest import Ints
-from fastprof.derive.tfprof.options import ViewOptions
+from fastprof.derive.tfprof.options import ORDERS, ViewOptions
 from fastprof.derive.tfprof.recorded import FIGURES, RecordedGraph, StepRuns, is_canonical
 from fastprof.derive.tfprof.view_set import ViewSet, check_view
 from fastprof.derive.tfprof.views import GRADIENT, CodeLines, VisibleTree, make_empty_tree
@@ -480,6 +480,8 @@ def _answer_view(views: ViewSet, view: str, options: ViewOptions, target: Output
     from fastprof.tfprof.invalid_regexes import try_regexes
 
     output, path = target
+    if options.order_by and options.order_by not in ORDERS:
+        options = options.replaced(order_by="name")  # as tfprof takes an order that it does not know
     if not views.has_step(options.step):
         known = "".join(f"{step} " for step in views.recorded.steps)
         return TfprofAnswer(stderr=f"Options -step={options.step} not found.\nAvailable steps: {known}\n")

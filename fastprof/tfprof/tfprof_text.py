@@ -130,7 +130,7 @@ MISSES_STREAM: Final = (
 
 def make_head(view: str, select: Sequence[str]) -> str:
     """Return all before the first row: what the view and its columns are, and their titles."""
-    meanings = "\n".join(_MEANINGS[name] for name in sorted(set(select)))
+    meanings = "\n".join(_MEANINGS.get(name, f"Unknown select: {name}") for name in sorted(set(select)))
     described = _VIEWS["scope" if view == "graph" else view]
     return f"\nDoc:\n{described}\n{meanings}\n\nProfile:\nnode name | {' | '.join(list_titles(view, select))}\n"
 

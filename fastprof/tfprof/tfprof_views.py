@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from fastprof.decode.selection import narrow_steps
-from fastprof.derive.tfprof.options import PRESETS, ViewOptions, read_options
+from fastprof.derive.tfprof.options import PRESETS, ViewOptions, check_choices, read_options
 from fastprof.errors import UsageError
 from fastprof.wording.spelling import suggest_name
 
@@ -34,7 +34,7 @@ def choose_options(preset: str | None, options: Mapping[str, Any] | None, given:
                 f"unknown preset {preset!r}{suggest_name(preset, PRESETS)} (choose from {', '.join(PRESETS)})"
             )
         options = PRESETS[preset]
-    return (ViewOptions() if options is None else read_options(options)).replaced(**given)
+    return check_choices((ViewOptions() if options is None else read_options(options)).replaced(**given))
 
 
 def build_views(tables: TableSet, steps: Steps | None, step: int) -> ViewSet:

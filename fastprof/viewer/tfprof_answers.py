@@ -19,7 +19,16 @@ import pyarrow.compute as pc
 from starlette.responses import Response
 
 from fastprof.derive.tfprof.forest import Flags, Ints, NodeForest, get_text_buffers
-from fastprof.derive.tfprof.options import ORDERS, PRESETS, SELECTABLE, VIEWS, ViewOptions, get_help, read_options
+from fastprof.derive.tfprof.options import (
+    ORDERS,
+    PRESETS,
+    SELECTABLE,
+    VIEWS,
+    ViewOptions,
+    check_choices,
+    get_help,
+    read_options,
+)
 from fastprof.derive.tfprof.recorded import BEYOND, FIGURES, RecordedGraph
 from fastprof.derive.tfprof.view_tables import EXACT_TIMES, get_view_schema, make_member_table, make_view_table
 from fastprof.derive.tfprof.views import VisibleTree, rank_names
@@ -80,7 +89,7 @@ def parse_options(call: ApiCall) -> ViewOptions:
         raise RequestError(400, f"unknown preset {preset!r}{suggest_name(preset, PRESETS)} ({', '.join(PRESETS)})")
     base = BASE if preset is None else read_options(PRESETS[preset])
     given = {name: _parse_value(name, text) for name, text in call.items() if name not in _OWN}
-    options = base.replaced(**given)
+    options = check_choices(base.replaced(**given))
     if not options.select:
         raise RequestError(400, "select names nothing to show: choose at least one attribute")
     return options

@@ -110,22 +110,23 @@ def _check_value(name: str, value: Any) -> Any:
     elif kind == "str":
         if not isinstance(value, str):
             raise UsageError(f"{name} is a text, not {value!r}")
-        _check_choice(name, value)
     else:
         if isinstance(value, str) or not all(isinstance(element, str) for element in value):
             raise UsageError(f"{name} is a list of texts, not {value!r}")
-        for element in value:
-            _check_choice(name, element)
         return tuple(value)
     return value
 
 
-def _check_choice(name: str, value: str) -> None:
-    choices = _CHOICES.get(name)
-    if choices is not None and value not in choices:
-        raise UsageError(
-            f"{name}: unknown value {value!r}{suggest_name(value, choices)} (choose from {', '.join(choices)})"
-        )
+def check_choices(options: ViewOptions) -> ViewOptions:
+    """Return the options. UsageError: tfprof would ignore the order or a column, because it does not know it."""
+    for name, choices in _CHOICES.items():
+        given = getattr(options, name)
+        for value in (given,) if isinstance(given, str) else given:
+            if value not in choices:
+                raise UsageError(
+                    f"{name}: unknown value {value!r}{suggest_name(value, choices)} (choose from {', '.join(choices)})"
+                )
+    return options
 
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -128,12 +128,12 @@ class RecordedGraph:
         return self.rows_of(self.memory["name"])
 
     def rows_of(self, names: pa.ChunkedArray | pa.Array) -> Ints:
-        """Return the node of each name, or -1."""
+        """Return the node of each name, -1 for null and unknown names."""
         array = get_plain(names)
         if not pa.types.is_dictionary(array.type):
             return self._places(array)
-        places = self._places(array.dictionary)
-        return places[get_numbers(array.indices)]
+        places = np.append(self._places(array.dictionary), -1)  # the last is that of null
+        return places[get_numbers(pc.fill_null(array.indices, -1))]
 
     def _places(self, names: pa.Array) -> Ints:
         if names.equals(self.names):
@@ -158,8 +158,9 @@ class RecordedGraph:
     # ---- figures
 
     def figures(self, step: int) -> Ints:
-        """Return the figures of each node: rows are FIGURES. ``step``: a number, or -1 for averages, rounded down, over
-        the steps in which a node ran."""
+        """Return the figures of each node: rows are FIGURES. ``step``: a number, or below 0 for averages, rounded down,
+        over the steps in which a node ran."""
+        step = max(step, _AVERAGE)
         figures = self._figures.get(step)
         if figures is None:
             for old in list(self._figures)[: 1 - _KEPT_STEPS]:

@@ -309,12 +309,12 @@ def _order_rows(
     options: ViewOptions,
     moved: bool,
 ) -> Ints:
-    """Return the order of the report."""
+    """Return the order of the report; without ``order_by`` rows keep theirs."""
     if options.order_by in FIGURES:
         return forest.sorted(~totals[FIGURES.index(options.order_by)])
     if options.order_by == "occurrence" and tree.groups is not None:
         return forest.sorted(-np.diff(tree.groups.begins)[rows])
-    if tree.by_name and not moved:
+    if not options.order_by or (tree.by_name and not moved):
         return np.arange(len(rows))
     return forest.sorted(rank_names(tree.names(rows) if names is None else names))
 
@@ -395,7 +395,7 @@ class AccountedOps:
         account = account_groups(recorded, ops.groups, options)
         by = "definition_count" if options.order_by == "occurrence" else options.order_by
         order = np.arange(len(ops.names))
-        if by != "name":
+        if by in FIGURES:
             order = np.argsort(~account.figures[FIGURES.index(by)], kind="stable")
         self.order: Ints = order[account.accounted[order]]
         self.groups = account.groups
