@@ -16,10 +16,13 @@ from fastprof.derive.tfprof.options import find_kind
 from fastprof.errors import UsageError
 from fastprof.wording.patterns import compile_late
 
+_BLANK: Final = r"(?:\s|\#[^\n]*)*+"
+_TEXT: Final = r"""(?:"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')"""
+_TEXTS: Final = rf"{_TEXT}(?:{_BLANK}{_TEXT})*+"
 _FIELD: Final = compile_late(
-    r"""([A-Za-z_]\w*)\s*:\s*("(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+'|[^\s,;'"]+)[,;]?(?:\s|#[^\n]*)*"""
+    rf"([A-Za-z_]\w*)\s*:{_BLANK}(\[(?:{_BLANK}{_TEXTS}{_BLANK},?)*+{_BLANK}\]|{_TEXTS}|[^\s,;'\"\[\]]+)[,;]?{_BLANK}"
 )
-_BETWEEN: Final = compile_late(r"(?:\s|#[^\n]*)*")
+_BETWEEN, _ONE_TEXT, _ONE_VALUE = compile_late(_BLANK), compile_late(_TEXT), compile_late(_TEXTS)
 _CAPITAL: Final = compile_late("[A-Z]")
 _WHOLE: Final = compile_late("-?[0-9]{1,20}")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
@@ -30,7 +33,7 @@ def read_option_file(path: str) -> dict[str, Any]:
     text = _read_text(path)
     if text[:1] in ("{", "["):
         named = [(_CAPITAL.sub(r"_\g<0>", name).lower(), value) for name, value in _read_object(path, text)]
-        return {name: _read_value(name, value) for name, value in named}
+        return {name: _read_value(name, value) for name, value in named if value is not None}
     options: dict[str, Any] = {}
     as_flags = text.startswith("-")
     for name, value in _split_flags(path, text) if as_flags else _split_fields(path, text):
@@ -66,9 +69,12 @@ def _read_object(path: str, text: str) -> list[tuple[str, Any]]:
 
 
 def _read_value(name: str, value: Any) -> Any:
-    """Convert a string to the integer or boolean that the option takes; return other values unchanged."""
+    """Convert a string or a whole number to the integer or boolean that the option takes; return other values
+    unchanged."""
     kind = find_kind(name)
     if kind == "int" and isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    if kind == "int" and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind == "bool" and isinstance(value, str) and value.lower() in (*_TRUE, *_FALSE):
         return value.lower() in _TRUE
@@ -76,7 +82,7 @@ def _read_value(name: str, value: Any) -> Any:
 
 
 def _split_fields(path: str, text: str) -> list[tuple[str, str]]:
-    """Return the fields of a message in text format."""
+    """Return the fields of a message in text format. A list is a field for each of its values."""
     comments = _BETWEEN.match(text)
     fields, place = [], comments.end() if comments else 0
     while place < len(text):
@@ -84,14 +90,24 @@ def _split_fields(path: str, text: str) -> list[tuple[str, str]]:
         if field is None:
             raise UsageError(f"{path} has no options: neither JSON nor fields 'name: value' at {text[place:][:30]!r}")
         name, value = field.groups()
-        if value[0] in "\"'":
-            try:
-                value = ast.literal_eval(f"b{value}" if value.isascii() else value)
-            except (SyntaxError, ValueError):
-                raise UsageError(f"{path}: {value[:60]} is not a string") from None
-        fields.append((name, value.decode("utf-8", "replace") if isinstance(value, bytes) else value))
+        if value[0] in "\"'[":
+            fields += [(name, _join_texts(path, each.group())) for each in _ONE_VALUE.finditer(value)]
+        else:
+            fields.append((name, value))
         place = field.end()
     return fields
+
+
+def _join_texts(path: str, texts: str) -> str:
+    """Join strings in quotes that follow each other: they are one value."""
+    value = b""
+    for quoted in _ONE_TEXT.findall(texts):
+        try:
+            part = ast.literal_eval(f"b{quoted}" if quoted.isascii() else quoted)
+        except (SyntaxError, ValueError):
+            raise UsageError(f"{path}: {quoted[:60]} is not a string") from None
+        value += part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+    return value.decode("utf-8", "replace")
 
 
 def _split_flags(path: str, text: str) -> list[tuple[str, str]]:

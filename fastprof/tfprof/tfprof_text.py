@@ -360,11 +360,9 @@ def _change_lists(lists: pa.Array, change: Callable[[pa.Array], pa.Array]) -> tu
 
 
 def _join_types(nodes: RecordedGraph, node: Ints, other: str) -> pa.Array:
-    """Join the types of each node, without the empty one, in the order of their bytes."""
+    """Join the types of each node in the order of their bytes."""
     lists = get_plain(nodes.nodes["types"]).take(pa.array(node, mask=node < 0))
     spelt = pc.binary_join(pa.ListArray.from_arrays(*_change_lists(lists, get_texts)), "|")
-    if pc.any(pc.starts_with(spelt, "|")).as_py():
-        spelt = pc.replace_substring_regex(spelt, r"\A\|", "")
     return pc.if_else(pa.array(node < 0), other, spelt)
 
 

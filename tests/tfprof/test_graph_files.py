@@ -79,6 +79,7 @@ def test_a_graph_may_be_text(tmp_path: Path) -> None:
 def test_steps_have_the_last_numbers_in_names() -> None:
     assert number_runs(["d1/run_12.pb", "d1/x2_run_3.pb"]) == ((3, "d1/x2_run_3.pb"), (12, "d1/run_12.pb"))
     assert number_runs(["run_b.pb", "run_1.pb"]) == ((0, "run_b.pb"), (1, "run_1.pb"))
+    assert number_runs(["a/x7.run_3", "a/x7.run_12.pb.gz"]) == ((3, "a/x7.run_3"), (12, "a/x7.run_12.pb.gz"))
     assert number_runs(["a/run_1.pb", "b/run_1.pb"]) == ((0, "a/run_1.pb"), (1, "b/run_1.pb"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fastprof.errors import UsageError
@@ -111,7 +111,8 @@ def _check_value(name: str, value: Any) -> Any:
         if not isinstance(value, str):
             raise UsageError(f"{name} is a text, not {value!r}")
     else:
-        if isinstance(value, str) or not all(isinstance(element, str) for element in value):
+        is_list = isinstance(value, Iterable) and not isinstance(value, str)
+        if not is_list or not all(isinstance(element, str) for element in value):
             raise UsageError(f"{name} is a list of texts, not {value!r}")
         return tuple(value)
     return value
