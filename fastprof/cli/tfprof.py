@@ -209,11 +209,12 @@ def _write_answer(profile: Profile, args: argparse.Namespace, sink: output.Sink,
     """Write tfprof's answer to the destination in its option output, or what its Python interface returns. Without this
     option, or with -o, write the report alone. Return the exit code: tfprof's own message is all if it has no such
     output."""
+    from fastprof.derive.tfprof.options import DUMP
     from fastprof.tfprof.option_files import read_option_file
 
     options = read_option_file(args.options)
-    has_target = ("output" in options and args.output is None) or form == "json"
-    options = options if has_target else options | {"output": f"file:outfile={args.output or '-'}"}
+    has_target = (args.output is None and ("output" in options or options.get(DUMP))) or form == "json"
+    options = options if has_target else options | {"output": f"file:outfile={args.output or '-'}", DUMP: ""}
     of_graph = args.graph is not None
     answer = profile.tfprof_answer(args.view, options, host=args.host, of_graph=of_graph, **_get_given(args))
     args.talk.progress.clear()

@@ -266,11 +266,12 @@ class Profile(AnalysisMethods, SqlQueries):
         """Return the answer of tfprof's Python interface: a report or files, printed text, and a proto. No file is
         written. ``options``, ``given``, ``host``: as in ``tfprof``; ``of_graph``: tfprof reads the graph and its runs
         instead of a profile. UsageError: an unknown view or option."""
-        from fastprof.derive.tfprof.options import read_options
+        from fastprof.derive.tfprof.options import DUMP, read_options
         from fastprof.tfprof.tfprof_answer import make_answer
 
         chosen = read_options(options).replaced(**given)
-        return make_answer(self._view_sets.of(host, chosen.step), view, chosen, of_graph=of_graph)
+        views, dump = self._view_sets.of(host, chosen.step), options.get(DUMP, "")
+        return make_answer(views, view, chosen, of_graph=of_graph, dump_to_file=dump)
 
     @property
     def tfprof_hosts(self) -> list[str]:

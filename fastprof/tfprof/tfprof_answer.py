@@ -459,14 +459,25 @@ def read_output(output: str) -> OutputTarget | str:
     return OutputTarget(form, path)
 
 
-def make_answer(views: ViewSet, view: str, options: ViewOptions, *, of_graph: bool = False) -> TfprofAnswer:
+_DEPRECATED: Final = (
+    "-dump_to_file option is deprecated. Please use -output file:outfile=<filename>\n"
+    "-output {} is overwritten with -output file:outfile={}\n"
+)
+
+
+def make_answer(
+    views: ViewSet, view: str, options: ViewOptions, *, of_graph: bool = False, dump_to_file: str = ""
+) -> TfprofAnswer:
     """Return tfprof's answer. ``of_graph``: tfprof reads a graph and runs instead of a profile, and reports
-    accelerators without streams. UsageError: an unknown view."""
+    accelerators without streams. ``dump_to_file``: path that replaces the output. UsageError: an unknown view."""
     check_view(view)
     target = read_output(options.output)
     unmatched = explain_unmatched(views) if view == "code" else ""
     if isinstance(target, str):
         return TfprofAnswer(stderr=f"{unmatched}INVALID_ARGUMENT: {target}\n")
+    if dump_to_file:
+        unmatched += _DEPRECATED.format(options.output, dump_to_file)
+        target = OutputTarget("file", dump_to_file)
     made = _answer_view(views, view, options, target, of_graph)
     made.target = target
     made.proto = partial(write_view_proto, made.shown, views.recorded, options.step)

@@ -78,6 +78,20 @@ def test_the_output_says_where_the_answer_goes(profile: str, tmp_path: Path) -> 
     assert replaced.files["answer"].startswith(b"\nDoc:\n")
 
 
+def test_a_deprecated_option_replaces_the_output(profile: str, tmp_path: Path) -> None:
+    options = {**ALL, "output": "none", "dump_to_file": "FOLDER/answer"}
+    ours = ask(profile, options, tmp_path)
+    assert (ours.code, ours.out, [*ours.files]) == (0, "", ["answer"])
+    assert ours.err == (
+        "-dump_to_file option is deprecated. Please use -output file:outfile=<filename>\n"
+        "-output none is overwritten with -output file:outfile=FOLDER/answer\n"
+    )
+    report = ours.files["answer"]
+    (tmp_path / "answer").unlink()
+    assert ask(profile, options, tmp_path, output="-").out.encode() == report
+    assert fastprof.load(profile).tfprof("scope", options=options).text.encode() == report
+
+
 @pytest.mark.parametrize(
     ("output", "code", "message"),
     [

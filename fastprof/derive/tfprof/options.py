@@ -52,7 +52,9 @@ class ViewOptions:
     def replaced(self, **given: Any) -> ViewOptions:
         """Return these options with others in their place. UsageError: no such option, or a value that it cannot
         have."""
-        return dataclasses.replace(self, **{name: _check_value(name, value) for name, value in given.items()})
+        checked = {name: _check_value(name, value) for name, value in given.items()}
+        checked.pop(DUMP, None)
+        return dataclasses.replace(self, **checked)
 
 
 _HELP: Final = {
@@ -76,7 +78,9 @@ def get_help(name: str) -> str:
 
 
 NAMES: Final = tuple(field.name for field in dataclasses.fields(ViewOptions))
-_KINDS: Final = {field.name: str(field.type) for field in dataclasses.fields(ViewOptions)}
+DUMP: Final = "dump_to_file"
+"""Deprecated option of tfprof, a path that replaces the output. Views ignore it."""
+_KINDS: Final = {field.name: str(field.type) for field in dataclasses.fields(ViewOptions)} | {DUMP: "str"}
 _CHOICES: Final = {"order_by": ORDERS, "select": SELECTABLE}
 BUILT: Final = ViewOptions(
     account_type_regexes=(), start_name_regexes=(), show_name_regexes=(), select=(), output="stdout"
