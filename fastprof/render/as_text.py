@@ -21,7 +21,15 @@ from fastprof.render.table_forms import Look
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording import quantities
 from fastprof.wording.json_values import format_json
-from fastprof.wording.screen import Elision, cut_middle, escape_text, measure_width, pad_text, wrap_text
+from fastprof.wording.screen import (
+    Elision,
+    cut_middle,
+    escape_text,
+    fit_text,
+    measure_width,
+    pad_text,
+    wrap_text,
+)
 
 _LAYOUT_ROWS = 1_000
 _MEASURED_ROWS = 20_000  # all rows of a table up to this size determine its layout
@@ -113,11 +121,16 @@ def make_grid(
     return [column.title for column in columns], numbers, [_format_cells(columns, row, null) for row in rows]
 
 
+_MOST_WRAPPED = 10_000
+"""Cells of a text that is shown on a terminal: profilers record errors and names of any length."""
+
+
 def wrap_paragraph(text: str, look: Look, lead: str = "  ") -> list[str]:
-    """Return the lines of a text, escaped, wrapped, and indented by the width of ``lead``."""
-    clean = escape_text(look.advised(text))
+    """Return the lines of a text, escaped, wrapped, and indented by the width of ``lead``. The middle of a text that
+    would fill screens is left out."""
     if look.width is None:
-        return [lead + clean]
+        return [lead + escape_text(look.advised(text))]
+    clean = fit_text(escape_text(look.advised(cut_middle(text, _MOST_WRAPPED))), _MOST_WRAPPED, look.fit("…"))
     first, *rest = wrap_text(clean, max(2 * _NARROWEST, look.width - measure_width(lead)))
     return [lead + first, *(" " * measure_width(lead) + line for line in rest)]
 

@@ -25,6 +25,7 @@ from fastprof.schema.columns import (
     Int64s,
     Records,
     count_bounds,
+    find_rows_within,
     find_runs,
     number_owners,
     number_values,
@@ -81,7 +82,8 @@ class Slices:
 
     def rows(self, line_ids: Sequence[int]) -> Int64s:
         """Return the slices of some lines together, by start; of equal starts the longer first."""
-        ranges = [np.arange(*np.searchsorted(self.line, [line, line + 1])) for line in line_ids]
+        slices = [find_rows_within(self.line, line, line + 1) for line in line_ids]
+        ranges = [np.arange(own.start, own.stop) for own in slices]
         rows: Int64s = np.concatenate([np.zeros(0, np.int64), *ranges])
         return rows if len(ranges) == 1 else rows[sort_rows(self.start[rows], -self.end[rows])]
 

@@ -38,7 +38,7 @@ from fastprof.derive.ops.tpu_cores import (
     list_step_lines,
     sum_core_totals,
 )
-from fastprof.schema.columns import find_most_by, sum_by
+from fastprof.schema.columns import find_most_by, find_rows_within, sum_by
 from fastprof.tables.host_events import HOST_THREADS, compute_once
 from fastprof.tables.needs import Needs, unite_needs
 
@@ -154,7 +154,7 @@ def _has_host_groups(events: HostEvents) -> bool:
         return False
     for stat in ("run_id", "_c"):
         rows = events.stat(stat).rows
-        if any(np.diff(np.searchsorted(rows, [plane.first, plane.last]))[0] for plane in planes):
+        if any(len(rows[find_rows_within(rows, plane.first, plane.last)]) for plane in planes):
             return True
     return False
 

@@ -83,8 +83,8 @@ def clip_negative(duration: Int64s) -> Int64s:
 
 
 def _get_within(rows: Int32s, values: Int64s, first: int, last: int) -> tuple[Int32s, Int64s]:
-    low, high = np.searchsorted(rows, np.array([first, last], rows.dtype)).tolist()
-    return rows[low:high], values[low:high]
+    own = find_rows_within(rows, first, last)
+    return rows[own], values[own]
 
 
 @compute_once

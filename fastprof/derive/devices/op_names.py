@@ -13,7 +13,7 @@ from fastprof.decode.span_stats import has_tfprof_profile, read_recorded_environ
 from fastprof.schema.columns import Bools
 from fastprof.tables import host_reader
 from fastprof.tables.host_events import HostEvents, compute_once
-from fastprof.wording.patterns import compile_late
+from fastprof.wording.patterns import MOST_SEARCHED, compile_late
 
 OPS: Final = frozenset({"cpu_op", "operator"})
 """Ops of PyTorch, and of 2021 its annotations too."""
@@ -177,7 +177,7 @@ _NAMES: Final = {
 
 def find_framework(names: Iterable[str]) -> str:
     """Return the framework by the names of events, lines and ops of a capture."""
-    every = list(dict.fromkeys(names))
+    every = list(dict.fromkeys(name[:MOST_SEARCHED] for name in names))
     for framework, pattern in _NAMES.items():
         if any(pattern.search(name) for name in every):
             return framework

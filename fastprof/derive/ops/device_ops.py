@@ -43,7 +43,7 @@ from fastprof.derive.ops.roofline_model import (
 )
 from fastprof.derive.ops.tpu_cores import SparseCores
 from fastprof.derive.steps.event_graph import STATS as FOREST_STATS
-from fastprof.schema.columns import Int64s
+from fastprof.schema.columns import Int64s, find_rows_within
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.needs import Needs
@@ -168,7 +168,7 @@ def list_device_planes(events: HostEvents) -> list[Plane]:
         return devices
     at, _ = events.texts("hlo_op")
     planes = [plane for plane in events.planes if plane.name == HOST_THREADS]
-    return [plane for plane in planes if np.diff(np.searchsorted(at, [plane.first, plane.last]))[0]]
+    return [plane for plane in planes if len(at[find_rows_within(at, plane.first, plane.last)])]
 
 
 def sum_host_device_ops(host: OpHost) -> HostDeviceOps:

@@ -22,7 +22,16 @@ from fastprof._native.grouping import parents
 from fastprof.derive.ops.gpu_ops import OpReferences
 from fastprof.derive.steps.event_graph import find_pool_regions
 from fastprof.hlo.shapes import read_expression
-from fastprof.schema.columns import Bools, Int32s, Int64s, add_durations, find_last_started, find_present, sort_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    add_durations,
+    find_last_started,
+    find_present,
+    find_rows_within,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, compute_once
 from fastprof.tables.host_reader import CORRELATION, OP_ID
@@ -68,8 +77,7 @@ def _mark_gpu_rows(events: HostEvents, rows: Int32s) -> Bools:
     """Return which of these ascending rows are of GPUs."""
     on_gpu = np.zeros(len(rows), bool)
     for plane in events.planes_of("GPU"):
-        first, last = np.searchsorted(rows, [plane.first, plane.last])
-        on_gpu[first:last] = True
+        on_gpu[find_rows_within(rows, plane.first, plane.last)] = True
     return on_gpu
 
 

@@ -15,7 +15,17 @@ from fastprof.decode.workers import Workers, group_sizes
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.derive.pipelines.recorded_pipelines import Value
 from fastprof.derive.steps.event_graph import CODES, TF_OP, LinkEnds, find_contexts, get_type_code
-from fastprof.schema.columns import Bools, Int32s, Int64s, UInt8s, find_equal, find_first_rows, number_keys, sort_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    UInt8s,
+    find_equal,
+    find_first_rows,
+    find_rows_within,
+    number_keys,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Stat
 
@@ -143,9 +153,9 @@ class HostLines:
         own_stat = self._own.get(name)
         if own_stat is None:
             stat = self.events.stat(name)
-            first, last = np.searchsorted(stat.rows, [self.first, self._last]).tolist()
-            rows = stat.rows[first:last] - np.int32(self.first) if self.first else stat.rows[first:last]
-            own_stat = self._own[name] = Stat(rows, stat.kind[first:last], stat.value[first:last])
+            own = find_rows_within(stat.rows, self.first, self._last)
+            rows = stat.rows[own] - np.int32(self.first) if self.first else stat.rows[own]
+            own_stat = self._own[name] = Stat(rows, stat.kind[own], stat.value[own])
         return own_stat
 
     def all_having(self, role: int, stat: str) -> Stat:

@@ -92,8 +92,7 @@ def classify_events(events: HostEvents) -> npt.NDArray[np.uint8]:
     types[rows] = KERNEL_EXECUTE
     for plane in events.planes:
         if plane.name == HOST_THREADS:
-            first, last = np.searchsorted(rows, [plane.first, plane.last])
-            types[rows[first:last]] = KERNEL_LAUNCH
+            types[rows[find_rows_within(rows, plane.first, plane.last)]] = KERNEL_LAUNCH
     return types
 
 

@@ -26,7 +26,7 @@ from fastprof._native.cause_kernels import event_writers
 from fastprof.derive.devices import op_names
 from fastprof.derive.devices.op_names import PYTHON_FRAME, Framework, is_frame, parse_op_name
 from fastprof.derive.steps.event_graph import find_enclosing
-from fastprof.schema.columns import Bools, Int32s, Records, UInt8s
+from fastprof.schema.columns import Bools, Int32s, Records, UInt8s, find_rows_within
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, compute_once
 from fastprof.wording.patterns import compile_late
@@ -428,7 +428,7 @@ def is_thread(line: Line) -> bool:
 
 def _classify_by_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) -> None:
     """Classify events whose names say nothing, and ops among those that carry an op, by stats."""
-    bounds = [min((line.first for line in lines), default=0), max((line.last for line in lines), default=0)]
+    first, last = min((line.first for line in lines), default=0), max((line.last for line in lines), default=0)
     for name, known in (
         ("tf_op", NameKind.OP), ("hlo_op", NameKind.OP),
         ("_ipl_stage_id", NameKind.INPUT), ("_ipl_stage_cat", NameKind.INPUT),
@@ -437,7 +437,7 @@ def _classify_by_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) 
         ("step_num", MARKER),
     ):  # fmt: skip
         rows = events.stat(name).rows
-        rows = rows[slice(*np.searchsorted(rows, bounds).tolist())]
+        rows = rows[find_rows_within(rows, first, last)]
         kind[rows[kind[rows] == NameKind.UNKNOWN]] = known
 
 

@@ -306,7 +306,7 @@ def find_late_returns(events: HostEvents, parent: Int32s, line: Line) -> tuple[I
       work      |-EagerExecute-|
     waits                      |---------------|
     """
-    calls = np.array([name.startswith(_RELEASES_LOCK) for name in events.names], np.bool_)
+    calls = _mark_lock_releases(events)
     if not calls.any():
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     rows = slice(line.first, line.last)
@@ -316,6 +316,12 @@ def find_late_returns(events: HostEvents, parent: Int32s, line: Line) -> tuple[I
     done = np.maximum(begin, find_most_by(above[above >= 0], end[above >= 0], len(begin)))
     late = np.flatnonzero(calls[events.meta[rows]] & (done > begin) & (end - done >= _LEAST_RETURN_PS))
     return line.first + late, done[late]
+
+
+@compute_once
+def _mark_lock_releases(events: HostEvents) -> Bools:
+    """Return whether each event name is a call that releases Python's lock: once for all threads."""
+    return np.array([name.startswith(_RELEASES_LOCK) for name in events.names], np.bool_)
 
 
 SAYS, MAYBE, NO = "says", "maybe", "no"

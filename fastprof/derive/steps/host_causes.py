@@ -62,13 +62,14 @@ from fastprof.schema.columns import (
     UInt8s,
     add_durations,
     contain_any_time,
+    find_rows_within,
     measure_covered_time,
     merge_spans,
     sort_rows,
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line
-from fastprof.wording.patterns import compile_late
+from fastprof.wording.patterns import MOST_SEARCHED, compile_late
 
 
 class Code(IntEnum):
@@ -245,6 +246,7 @@ def classify_name_words(name: str) -> Code:
 @lru_cache(maxsize=1 << 16)
 def classify_framework_name(name: str) -> Code:
     """Return what the name of a framework event says."""
+    name = name[:MOST_SEARCHED]
     if name.startswith("void ") or _REMATERIALISES.search(name):  # a kernel
         return Code.NOTHING
     return next((code for code, pattern in _NAMED if pattern.search(name)), Code.NOTHING)
@@ -257,7 +259,7 @@ def shows_input(events: HostEvents) -> bool:
 
 def _is_input(name: str) -> bool:
     """Return whether a framework event name shows input. Most names need one search only."""
-    return _INPUT.search(name) is not None and classify_framework_name(name) == Code.INPUT
+    return _INPUT.search(name[:MOST_SEARCHED]) is not None and classify_framework_name(name) == Code.INPUT
 
 
 def classify_op(name: str) -> Code:
@@ -450,9 +452,8 @@ def _mark_by_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) 
         if line.name.startswith(INPUT_THREADS):
             here[np.isin(here, (Code.HOST_COMPUTE, Code.LAUNCH, Code.PYTHON))] = Code.INPUT
             continue
-        first, last = np.searchsorted(rows, [line.first, line.last]).tolist()
-        if last > first:
-            calls = rows[first:last]
+        calls = rows[find_rows_within(rows, line.first, line.last)]
+        if len(calls):
             ops = line.first + np.flatnonzero(here == Code.HOST_COMPUTE)
             end = add_durations(events.start_ps[ops], np.maximum(events.duration_ps[ops], 0))
             code[ops[contain_any_time(events.start_ps[ops], end, events.start_ps[calls])]] = Code.LAUNCH

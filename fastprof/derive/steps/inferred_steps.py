@@ -39,7 +39,7 @@ from fastprof.schema.columns import (
     sort_rows,
 )
 from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane, find_lines, join_stat
-from fastprof.wording.patterns import compile_late
+from fastprof.wording.patterns import MOST_SEARCHED, compile_late
 
 _WAITS: Final = ("ThunkExecutor::Execute (wait", "SlinkyThreadPool::Await", "Wait for ", "ThreadpoolListener::")
 _ANNOTATION: Final = compile_late(r"[\w .\-/#\[\]]+", re.ASCII)
@@ -409,7 +409,7 @@ def _is_repeated(names: Int64s, period: int) -> Bools:
 
 def _match_names(events: HostEvents, pattern: re.Pattern[str]) -> Bools:
     """Return whether each event name matches."""
-    return np.array([pattern.search(name) is not None for name in events.names], np.bool_)
+    return np.array([pattern.search(name[:MOST_SEARCHED]) is not None for name in events.names], np.bool_)
 
 
 def group_by_execution(groups: Groups, of_planes: Sequence[ProgramExecutions]) -> Groups:

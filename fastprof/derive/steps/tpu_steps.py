@@ -45,6 +45,7 @@ from fastprof.schema.columns import (
     add_durations,
     create_empty_spans,
     find_innermost_spans,
+    find_rows_within,
     measure_covered_time,
     merge_spans,
     number_values,
@@ -382,8 +383,8 @@ def _find_busy_spans(ops: OpEvents, works: Bools) -> DisjointSpans:
 def _read_collectives(events: HostEvents, ops: OpEvents, group: Int32s) -> Collectives:
     rows, unique_id = events.ints("all_reduce_unique_id")
     if len(ops):  # those of other cores are many
-        first, last = np.searchsorted(rows, (ops.rows[0], ops.rows[-1] + 1))
-        rows, unique_id = rows[first:last], unique_id[first:last]
+        own = find_rows_within(rows, int(ops.rows[0]), int(ops.rows[-1]) + 1)
+        rows, unique_id = rows[own], unique_id[own]
     at = np.searchsorted(ops.rows, rows)
     here = np.flatnonzero(at < len(ops))
     here = here[ops.rows[at[here]] == rows[here]]
