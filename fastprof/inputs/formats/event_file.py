@@ -16,6 +16,7 @@ from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, PlainScribe
 from fastprof.inputs.formats.run_metadata import RecordedRun, make_remarks, place_fault
 from fastprof.inputs.formats.step_planes import GraphPlanes, StepPlanes
+from fastprof.inputs.formats.step_stats import HeldStats
 from fastprof.inputs.message_bytes import BadMessageError, Field, decode_signed, decode_text, get_message, read_fields
 
 NAME: Final = "event_file"
@@ -67,10 +68,10 @@ class EventFileScribe(PlainScribe):
         if not self._runs and not self._graphs.count and not self._salvage:
             text_ = "this event file has neither RunMetadata nor a graph: summaries alone are no profile"
             raise CaptureError(f"reading an event file: {text_}", path=self._path, offset=0)
-        planes, runs = StepPlanes(), list[RecordedRun]()
+        planes, runs, held = StepPlanes(), list[RecordedRun](), HeldStats()
         try:
             for event in sorted(self._runs.values(), key=lambda event: event.number):
-                runs.append(RecordedRun(event.data, event.at, self._salvage))
+                runs.append(RecordedRun(event.data, event.at, self._salvage, held))
                 planes.add(runs[-1].devices, event.number)
             for run in runs:
                 yield from run.graphs(self._graphs)

@@ -8,7 +8,7 @@ from typing import Final
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, KeepingScribe
 from fastprof.inputs.formats.step_planes import GraphPlanes, StepPlanes
-from fastprof.inputs.formats.step_stats import DOING, DeviceStats, read_devices
+from fastprof.inputs.formats.step_stats import DOING, DeviceStats, HeldStats, read_devices
 from fastprof.inputs.message_bytes import BadMessageError, Field, get_message, read_fields, read_sound_fields
 
 NAME: Final = "run_metadata"
@@ -40,7 +40,7 @@ class RunScribe(KeepingScribe):
     def finish(self) -> Iterator[bytes]:
         planes, graphs = StepPlanes(), GraphPlanes()
         try:
-            run = RecordedRun(self.message(), 0, self._salvage)
+            run = RecordedRun(self.message(), 0, self._salvage, HeldStats())
             planes.add(run.devices, 0)
             yield from run.graphs(graphs)
             yield from planes.xspace("TensorFlow 1 RunMetadata")
@@ -55,13 +55,13 @@ class RunScribe(KeepingScribe):
 
 class RecordedRun:
     """A RunMetadata, which begins at ``base`` in the file. BadMessageError: it is damaged; CaptureError: nodes are,
-    with their offset in the file. To salvage, what is damaged is left out; ``remarks`` say so."""
+    with their offset in the file. To salvage, what is damaged is left out; ``remarks`` say so. ``held``: of the file."""
 
-    def __init__(self, data: bytes | bytearray, base: int, salvage: bool) -> None:
+    def __init__(self, data: bytes | bytearray, base: int, salvage: bool, held: HeldStats) -> None:
         self.remarks: list[FormatRemark] = []
         self.devices: list[DeviceStats] = []
         self._graphs: list[tuple[str, Field]] = []
-        self._data, self._base, self._salvage = data, base, salvage
+        self._data, self._base, self._salvage, self._held = data, base, salvage, held
         self._check()
         try:
             self._read()
@@ -74,7 +74,7 @@ class RecordedRun:
         data, salvage = self._data, self._salvage
         for field in read_sound_fields(memoryview(data), 0, salvage):
             if field.number == _STEP_STATS:
-                self.devices += read_devices(field, data, self._base, salvage)
+                self.devices += read_devices(field, data, self._base, salvage, self._held)
             elif field.number == _PARTITIONS:
                 self._graphs.append(("partition", field))
             elif field.number == _FUNCTIONS:

@@ -42,6 +42,7 @@ from fastprof.inputs.formats.step_stats import (
     HeldBytes,
     NodeStats,
     count_held_bytes,
+    cut_batches,
     is_tracer,
     read_nodes,
 )
@@ -424,8 +425,8 @@ def _write_nodes(placed: _Placed, group: int, zero: int) -> dict[int, str]:
     device, plane, named = placed.device, placed.plane, dict[int, str]()
     has_records = np.zeros(len(device), bool)
     has_records[device.records.owner[device.records.owner >= 0]] = True
-    for first in range(0, len(device), BATCH):
-        rows = np.arange(first, min(first + BATCH, len(device)))
+    for some in cut_batches(device.at.length):
+        rows, first = np.arange(some.start, some.stop), some.start
         try:
             nodes = read_nodes(device.data, device.at.taken(rows), device.name)
         except CaptureError as fault:

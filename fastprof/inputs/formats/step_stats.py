@@ -32,12 +32,19 @@ MOST_NS: Final = 1 << 62
 BATCH: Final = 1 << 13
 """Nodes that are read at once."""
 DOING: Final = "reading RunMetadata"
+_MOST_BYTES, _LARGEST_NODE = 1 << 18, 1 << 20
+"""Bytes of nodes that are read at once, and of one node: tiny messages take fifty times as much while they are read."""
+_HELD_BASE, _HELD_PER_BYTE = 64 << 20, 4
+_OF_DEVICE, _OF_NODE, _OF_PART = 12_000, 600, 450
+"""Bytes of memory that a device, a node, and a part of it take until they are written: an output, an input of a long
+label, or a record of an allocator."""
+_LONG_LABEL: Final = 1 << 10
 _NAME, _LABEL, _MEMORY, _OUTPUT, _SCHEDULED, _THREAD, _MEMORY_STATS = 1, 8, 6, 7, 9, 10, 12
 _MICROS: Final = (2, 3, 4, 5)
 _NANOS: Final = (13, 14, 15, 16)
 """Fields: the start, and relative to it the start of the op, its end, and the end."""
 _REFERENCED: Final = 11
-_NOT_TIMES: Final = (_NAME, _LABEL, _OUTPUT, _SCHEDULED, _REFERENCED, _MEMORY_STATS)
+_NOT_TIMES: Final = (_NAME, _SCHEDULED, _REFERENCED, _MEMORY_STATS)
 _WORD: Final = (1 << 64) - 1
 
 
@@ -76,17 +83,41 @@ class AllocationRecords:
     names: list[str]
 
 
-def read_device(data: Buffer, base: int, of: Field, salvage: bool) -> DeviceStats:
+class HeldStats:
+    """Memory that the statistics of a file take, as they are read: nodes, outputs and records of a few bytes take
+    hundreds."""
+
+    def __init__(self) -> None:
+        self._left = _HELD_BASE
+
+    def hold(self, more: int, at: int) -> None:
+        """Raise CaptureError if these bytes are too many; those of the file that were read count as less than 0."""
+        self._left -= more
+        if self._left < 0:
+            text = f"the statistics take more memory than 64 MiB plus {_HELD_PER_BYTE} bytes per byte"
+            raise CaptureError(f"{text}, {DOING}", offset=at)
+
+
+def cut_batches(length: Int64s) -> Iterator[slice]:
+    """Yield slices of nodes of these lengths that are read at once."""
+    ends, first = np.cumsum(length), 0
+    while first < len(ends):
+        until = int(ends[first] - length[first]) + _MOST_BYTES
+        last = min(first + BATCH, max(first + 1, int(np.searchsorted(ends, until, "right"))))
+        yield slice(first, last)
+        first = last
+
+
+def read_device(data: Buffer, base: int, of: Field, salvage: bool, held: HeldStats) -> DeviceStats:
     """``of``: DeviceStepStats, whose value lies in ``data`` from ``of.at`` on. CaptureError: it does not decode."""
     device, lost = _read_fields(data, of, salvage)
     (name,) = decode_texts(data, device.spans(1))
     threads = _read_threads(data, device.each(3).at, salvage)
     every = device.each(2).at
+    held.hold(_OF_DEVICE + _OF_NODE * len(every.offset) - _HELD_PER_BYTE * len(get_message(of.value)), of.at)
     parts = [
-        _read_times(
-            data, ByteSpans(every.offset[first : first + BATCH], every.length[first : first + BATCH]), name, salvage
-        )
-        for first in range(0, max(len(every.offset), 1), BATCH)
+        _read_times(data, ByteSpans(every.offset[some], every.length[some]), name, salvage, held)
+        for some in (*cut_batches(every.length),) or (slice(0),)
     ]
     return _join_parts(data, base, name, threads, parts, lost)
 
@@ -123,8 +154,11 @@ class _NodeTimes:
     lost: int
 
 
-def _read_times(data: Buffer, at: ByteSpans, device: str, salvage: bool) -> _NodeTimes:
-    sound = _drop_damaged(data, at, device) if salvage else at
+def _read_times(data: Buffer, at: ByteSpans, device: str, salvage: bool, held: HeldStats) -> _NodeTimes:
+    sound = at.taken(np.flatnonzero(at.length <= _LARGEST_NODE))
+    if len(sound.length) < len(at.length) and not salvage:
+        raise CaptureError(f"a node is larger than 1 MiB, {DOING}", offset=int(at.offset[at.length > _LARGEST_NODE][0]))
+    sound = _drop_damaged(data, sound, device) if salvage else sound
     nodes = MessageColumns(data, sound, DOING, _NOT_TIMES)
     start = _read_absolute(nodes)
     rows = np.flatnonzero((start > 0) & (start < MOST_NS))
@@ -132,6 +166,12 @@ def _read_times(data: Buffer, at: ByteSpans, device: str, salvage: bool) -> _Nod
     memory = MessageColumns(data, allocators.at, DOING)
     names = decode_texts(data, memory.spans(1))
     every = memory.each(6)
+    labels = nodes.spans(_LABEL)
+    inputs = sum(
+        text.count(", ") for text in decode_texts(data, labels.taken(np.flatnonzero(labels.length > _LONG_LABEL)))
+    )
+    parts = len(nodes.each(_OUTPUT).owner) + inputs + len(names) + len(every.owner)
+    held.hold(_OF_PART * parts, int(at.offset[0]) if len(at.offset) else 0)
     record = MessageColumns(data, every.at, DOING)
     place = {name: number for number, name in enumerate(dict.fromkeys(names))}
     allocator = np.array([place[name] for name in names], np.int64)[every.owner]
@@ -285,11 +325,11 @@ def _format_shapes(data: Buffer, at: ByteSpans) -> list[str]:
     return ["[?]" if no_rank else f"[{','.join(sizes_of)}]" for sizes_of, no_rank in zip(sizes, unknown, strict=True)]
 
 
-def read_devices(step_stats: Field, data: Buffer, base: int, salvage: bool) -> Iterator[DeviceStats]:
+def read_devices(step_stats: Field, data: Buffer, base: int, salvage: bool, held: HeldStats) -> Iterator[DeviceStats]:
     """CaptureError, BadMessageError: the bytes are no StepStats."""
     for part in read_sound_fields(get_message(step_stats.value), step_stats.at, salvage):
         if part.number == 1:
-            yield read_device(data, base, part, salvage)
+            yield read_device(data, base, part, salvage, held)
 
 
 # ---- labels
@@ -382,8 +422,8 @@ def count_held_bytes(devices: Sequence[DeviceStats]) -> list[HeldBytes]:
 
 
 def _read_batches(device: DeviceStats) -> Iterator[MessageColumns]:
-    for first in range(0, len(device), BATCH):
-        at = ByteSpans(device.at.offset[first : first + BATCH], device.at.length[first : first + BATCH])
+    for some in cut_batches(device.at.length):
+        at = ByteSpans(device.at.offset[some], device.at.length[some])
         try:
             yield MessageColumns(device.data, at, DOING, _NOT_READ)
         except CaptureError as fault:
