@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from fastprof._native.border cimport *
+from fastprof.errors import CaptureError
 
 
 cdef extern from "formats/message_fields.h" nogil:
@@ -22,6 +23,22 @@ cdef extern from "formats/message_fields.h" nogil:
     void fp_message_fields_free(fp_message_fields *found)
 
 
+cdef enum:
+    HELD = 1 << 25  # bytes of memory that fields of any data may take
+    HELD_A_BYTE = 2  # an empty field has two bytes, and takes dozens
+
+
+cdef void limit(fp_memory *memory, size_t size) noexcept:
+    fp_memory_init(memory)
+    memory.most = HELD + HELD_A_BYTE * <int64_t>size
+
+
+cdef void checked(fp_code code, str doing, const fp_fault *fault, fp_memory *memory) except *:
+    if code == FP_NO_MEMORY and memory.is_exceeded:
+        raise CaptureError(f"the fields take more memory than {HELD >> 20} MiB plus {HELD_A_BYTE} bytes per byte, {doing}")
+    check(code, doing, fault if code != FP_NO_MEMORY else NULL)
+
+
 def read_message_fields(data, spans, left_out, str doing):
     """The fields of the messages of ``data`` whose offsets and lengths, uint64, are in ``spans`` by turns: int64 bytes of
     where the fields of each begin, one more than there are messages; of field numbers; of values, or offsets of bytes; and of
@@ -37,7 +54,7 @@ def read_message_fields(data, spans, left_out, str doing):
     if places.count % 2:
         raise ValueError("there is not one length for each offset")
     memset(&found, 0, sizeof(found))
-    fp_memory_init(&memory)
+    limit(&memory, message.count)
     for number in left_out:
         if not 0 <= number < FP_NUMBERS_LEFT_OUT:
             raise IndexError(number)
@@ -47,7 +64,7 @@ def read_message_fields(data, spans, left_out, str doing):
     try:
         with nogil:
             code = fp_message_fields_read(&found, &fault)
-        check(code, doing, &fault if code != FP_NO_MEMORY else NULL)
+        checked(code, doing, &fault, &memory)
         return taken(&found.first, 8), taken(&found.numbers, 8), taken(&found.values, 8), taken(&found.lengths, 8)
     finally:
         fp_message_fields_free(&found)
@@ -135,12 +152,12 @@ def read_message_tables(data, spans, tables, str doing):
                 if (kind == FP_FIELD_NUMBERS and shape != (1, 0)) or (kind == FP_FIELD_SPANS and shape != (0, 1)):
                     raise ValueError("a table of other columns than its rows have")
                 set_use(table, number, kind, later)
-    fp_memory_init(&memory)
+    limit(&memory, content.count)
     found.memory, found.data, found.size = &memory, <const uint8_t *>content.at, content.count
     try:
         with nogil:
             code = fp_message_tables_read(&found, places.at, places.count // 2, &fault)
-        check(code, doing, &fault if code != FP_NO_MEMORY else NULL)
+        checked(code, doing, &fault, &memory)
         return [taken(&found.tables[at].values, 8) for at in range(len(tables))]
     finally:
         fp_message_tables_free(&found)
