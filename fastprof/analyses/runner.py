@@ -69,7 +69,7 @@ from fastprof.derive.steps.step_source import AUTO
 from fastprof.errors import CaptureError, UsageError
 from fastprof.hlo.programs import PROTO_STATS
 from fastprof.schema.columns import Bools
-from fastprof.schema.tables import REASON, Need, TableSchema
+from fastprof.schema.tables import Need, TableSchema, explain_nulls
 from fastprof.tables.host_spill import Stored
 from fastprof.tables.needs import Needs, unite_needs
 from fastprof.tables.table_set import OpenSession, TableSet
@@ -142,8 +142,7 @@ def _clear_table(report: AnalysisReport, name: str, needs: Sequence[tuple[str, N
         place, field = table.schema.get_field_index(column), table.schema.field(column)
         pairs = zip(table[column].to_pylist(), unknown.tolist(), strict=True)
         values = [None if is_unknown else value for value, is_unknown in pairs]
-        field = field.with_metadata({**(field.metadata or {}), REASON: why})
-        table = table.set_column(place, field, pa.array(values, field.type))
+        table = explain_nulls(table.set_column(place, field, pa.array(values, field.type)), {column: why})
     return table
 
 

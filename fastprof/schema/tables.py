@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
@@ -60,6 +60,19 @@ VERSION = "3"
 
 REASON: Final = b"reason"
 """Column metadata key: why cells are null instead of 0."""
+
+
+
+def explain_nulls(table: pa.Table, reasons: Mapping[str, str]) -> pa.Table:
+    """Add the reasons why cells are null, by column, to the columns that have such cells."""
+    fields = [
+        field.with_metadata({**(field.metadata or {}), REASON: reasons[field.name]})
+        if field.name in reasons and table[field.name].null_count
+        else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields, table.schema.metadata))
+
 
 Formula = Callable[[Any], Any]
 """A function from the rows that a table is built from to one value per row: an Arrow array, a NumPy array or a list."""

@@ -249,6 +249,16 @@ def test_meetings_record_who_came_last_and_how_long_others_waited() -> None:
     assert report.scalars["meeting_wait_ps"].value == 6_000_000
 
 
+def test_waits_in_asynchronous_meetings_are_unknown_and_not_zero() -> None:
+    first = [(AG_START, 0, 1), (FUSION, 1, 6), (AG_DONE, 9, 3)]
+    second = [(AG_START, 2, 1), (FUSION, 3, 6), (AG_DONE, 11, 1)]
+    report = report_of(spaces(core(0, first), core(1, second)))
+    assert rows(report, "stragglers", "device", "last_count", "late_ps", "waited_ps", "caused_ps") == [
+        ("/device:TPU:1", 1, 2, None, None),
+        ("/device:TPU:0", 0, 0, None, None),
+    ]
+
+
 def test_a_device_that_comes_last_most_of_the_time_is_reported() -> None:
     def one(late: float) -> list[tuple[str, float, float]]:
         return [(AR, 20.0 * n + late, 10.0 - late) for n in range(5)]

@@ -168,7 +168,12 @@ def test_hosts_that_contradict_each_other_say_so() -> None:
     assert found.tables["clocks"]["offset_ps"].to_pylist() == [None, None]
     assert found.tables["blame"].num_rows == 0
     assert any("clocks of 2 hosts" in notice.text for notice in found.notices)
-    assert found.tables["stragglers"]["last_count"].to_pylist() == [0] * 8
+    stragglers = found.tables["stragglers"]
+    for name in ("last_count", "caused_ps"):
+        assert stragglers[name].to_pylist() == [None] * 8
+        reason = stragglers.schema.field(name).metadata[b"reason"].decode()
+        assert reason.startswith("no meeting of the device shows which one was last")
+    assert min(stragglers["waited_ps"].to_pylist()) > 0
     assert found.scalars["last_device"].reason == "no collective shows which device came last"
     assert not any("comes last" in notice.text for notice in found.notices)
 

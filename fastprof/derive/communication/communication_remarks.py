@@ -268,8 +268,8 @@ def _describe_stragglers(waits: pa.Table, missing: str) -> Iterator[Remark]:
     """Describe the device that comes last most often. ``missing``: see describe_missing_ranks."""
     if len(waits) < 2 or missing:
         return
-    joined, last = int(waits["meetings"][0].as_py()), int(waits["last_count"][0].as_py())
-    caused, late = int(waits["caused_ps"][0].as_py()), waits["late_ps"][0].as_py()
+    joined, last = int(waits["meetings"][0].as_py()), waits["last_count"][0].as_py() or 0
+    caused, late = waits["caused_ps"][0].as_py(), waits["late_ps"][0].as_py()
     if joined < FEWEST_MEETINGS or last <= LAST_SHARE * joined or not (caused or late):
         return
     cost = f"which wait {format_moment(caused)} for it"

@@ -52,6 +52,7 @@ from fastprof.schema.tables import (
     Text,
     divide_or_null,
     encode_texts,
+    explain_nulls,
 )
 from fastprof.wording.quantities import count_noun
 
@@ -654,18 +655,21 @@ _MEETINGS = _make_schema(
     Picoseconds("wait_ps", "sum over devices of the time beyond shortest_ps, spent waiting for the last device; null: "
                 "the operation is asynchronous, so it may end late for other reasons"),
 )  # fmt: skip
+_NO_LAST: Final = "no meeting of the device shows which one was last"
+_NO_WAIT: Final = "all meetings of the device are asynchronous"
+_NO_CAUSE: Final = f"{_NO_LAST}, or {_NO_WAIT}"
 _STRAGGLERS = _make_schema(
     "stragglers", "a device that took part in meetings, longest wait of other devices first",
     _HOST,
     _DEVICE,
     _CORE,
     Count("meetings", "meetings in which the device took part; a meeting is a collective operation of several devices"),
-    Count("last_count", "meetings in which the device was last"),
+    Count("last_count", f"meetings in which the device was last; null: {_NO_LAST}"),
     Picoseconds("late_ps", "delay of this device's start after the first device's start, summed over meetings; null: "
                 "meetings span several hosts"),
     Picoseconds("waited_ps", "time that the device waited for others: its time beyond shortest_ps, summed over "
-                "meetings"),
-    Picoseconds("caused_ps", "time that others waited in meetings in which this device was last"),
+                f"meetings; null: {_NO_WAIT}"),
+    Picoseconds("caused_ps", f"time that others waited in meetings in which this device was last; null: {_NO_CAUSE}"),
 )  # fmt: skip
 TABLES: Final = {
     table.name: table for table in (_STEPS, _DEVICES, _KINDS, _STEP_KINDS, _OPERATIONS, _MEETINGS, _STRAGGLERS)
@@ -686,12 +690,11 @@ def make_stragglers(devices: Devices, meetings: Meetings) -> pa.Table:
     last = np.bincount(meetings.last[came_last], minlength=count)
     rows = np.flatnonzero(attended.meetings)
     rows = rows[sort_rows(-caused[rows], -last[rows])]
-    return _STRAGGLERS.of(SimpleNamespace(
-        devices=devices,
-        device=rows,
-        meetings=attended.meetings[rows],
-        last_count=last[rows],
-        late_ps=attended.late_ps[rows],
-        waited_ps=attended.waited_ps[rows],
-        caused_ps=caused[rows],
-    ))  # fmt: skip
+    last = np.where(attended.shows_last, last, -1)[rows]
+    waited = np.where(attended.shows_wait, attended.waited_ps, -1)[rows]
+    caused = np.where(attended.shows_cause, caused, -1)[rows]
+    of = {"meetings": attended.meetings[rows], "late_ps": attended.late_ps[rows]}
+    made = _STRAGGLERS.of(
+        SimpleNamespace(devices=devices, device=rows, last_count=last, waited_ps=waited, caused_ps=caused, **of)
+    )
+    return explain_nulls(made, {"last_count": _NO_LAST, "waited_ps": _NO_WAIT, "caused_ps": _NO_CAUSE})

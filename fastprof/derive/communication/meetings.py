@@ -225,7 +225,8 @@ class MeetingBlock:
         self.of_hosts = MeetingHosts(met, meeting, ~alone)
         self.device = rows.device
         self.late_ps = np.where(alone[meeting], rows.begin_ps - self.begin_ps[meeting], -1)
-        self.waited_ps = np.where(self.blocks[meeting], waited, 0)
+        self.host, self.shows_wait = rows.host, self.blocks[meeting]
+        self.waited_ps = np.where(self.shows_wait, waited, 0)
 
 
 class MeetingHosts:
@@ -481,11 +482,13 @@ def _cut_blocks(many: Int64s) -> Iterator[slice]:
 
 class Attendance:
     """Attendance of each device: the number of its meetings, how late it came after the first device, or -1 if some are
-    of several hosts, and how long it waited."""
+    of several hosts, and how long it waited. ``shows_wait``, ``shows_last``, ``shows_cause``: whether any of its
+    meetings, or any that its host has with others, shows the wait, the last device, or both."""
 
     def __init__(self, devices: int) -> None:
         self.meetings, self.late_ps, self.waited_ps = np.zeros((3, devices), np.int64)
-        self._unknown = np.zeros(devices, np.bool_)
+        self.shows_wait, self.shows_last, self.shows_cause, self._unknown = np.zeros((4, devices), np.bool_)
+        self._host = np.full(devices, -1, np.int64)
 
     def add(self, block: MeetingBlock) -> None:
         count = len(self.meetings)
@@ -493,10 +496,20 @@ class Attendance:
         self.meetings += np.bincount(block.device, minlength=count)
         self.late_ps = _add_sums(self.late_ps, block.device, late_ps)
         self.waited_ps = _add_sums(self.waited_ps, block.device, block.waited_ps)
-        self._unknown[block.device[block.late_ps < 0]] = True
+        alone = block.late_ps >= 0
+        self._unknown[block.device[~alone]] = True
+        self._host[block.device] = block.host
+        self.shows_wait[block.device[block.shows_wait]] = True
+        self.shows_last[block.device[alone]] = True
+        self.shows_cause[block.device[alone & block.shows_wait]] = True
 
     def done(self) -> None:
         self.late_ps[self._unknown] = -1
+
+    def note_last(self, host: Int64s, shows_wait: Bools) -> None:
+        """Note hosts that met others in meetings whose last device is known. ``shows_wait``: of each."""
+        self.shows_last |= np.isin(self._host, host)
+        self.shows_cause |= np.isin(self._host, host[shows_wait])
 
 
 def _add_sums(sums: Int64s, device: Int32s, values: Int64s) -> Int64s:
@@ -584,6 +597,8 @@ class Meetings:
         apart = (seen.fit.part >= 0) & (seen.fit.error_ps >= 0) & ~seen.known
         apart_in = find_most_by(each.attended.meeting, apart[each.attended.host].astype(np.int64), len(self)) > 0
         self.first[apart_in], self.last[apart_in] = -1, -1
+        known = np.flatnonzero(self.last[each.attended.meeting] >= 0)
+        self.attendance.note_last(each.attended.host[known], self.wait_ps[each.attended.meeting[known]] >= 0)
         del self._hosts, self.encounters
 
 

@@ -179,10 +179,11 @@ function meetings(body, report, context) {
       + "event over the shortest event.",
   });
   if (stragglers.length > 1 && stragglers.length <= MOST_BARS) {
-    stacked(part, { x: stragglers.column("core_name"), series: [
+    const series = [
       { name: "Wait of other devices for it", values: stragglers.column("caused_ps"), colour: "#d9534f" },
       { name: "Its wait for other devices", values: stragglers.column("waited_ps"), colour: "#7fa6e8" },
-    ], unit: "ps", label: "Wait time in collectives by device", height: 260 });
+    ].filter(({ values }) => values.some((value) => value !== null));
+    stacked(part, { x: stragglers.column("core_name"), series, unit: "ps", label: "Wait time in collectives by device", height: 260 });
   }
   reportTable(context, part, "stragglers", stragglers);
   tableSection(context, body, "meetings", data, { filters: ["kind", "last_device"] });
