@@ -62,7 +62,6 @@ REASON: Final = b"reason"
 """Column metadata key: why cells are null instead of 0."""
 
 
-
 def explain_nulls(table: pa.Table, reasons: Mapping[str, str]) -> pa.Table:
     """Add the reasons why cells are null, by column, to the columns that have such cells."""
     fields = [
