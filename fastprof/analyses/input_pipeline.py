@@ -48,6 +48,7 @@ from fastprof.derive.steps.step_advice import KINDS_OF_INPUT, Bottleneck, advise
 from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase
 from fastprof.derive.steps.step_figures import (
+    NOT_FULLY_RECORDED,
     PS_PER_MS,
     GenericSteps,
     TpuStepValues,
@@ -122,9 +123,9 @@ _TABLES: Final = (
         *resting_on(
             _INPUT,
             Picoseconds("input_ps", "time in which input is loaded or waited for, without copies to devices: mean over "
-                        "hosts; on TPUs, of the core that waited longest"),
+                        f"hosts; on TPUs, of the core that waited longest; null: {NOT_FULLY_RECORDED}"),
             Share("input_share", "input_ps / mean step time over hosts; on TPUs, mean over cores of infeed / step "
-                  "time; null: the step took no time"),
+                  f"time; null: the step took no time, or {NOT_FULLY_RECORDED}"),
         ),
         Share("least_input_share", "smallest share of the step that a core waited for input; null: the devices are "
               "not TPUs, or the step took no time"),
@@ -133,7 +134,7 @@ _TABLES: Final = (
         Text("longest_wait_core", "core that waited longest for input, as host:ordinal; null: the devices are not "
              "TPUs, no core waited, or the capture does not describe the core"),
     ), derived=True),
-    TableSchema("step_breakdown", "a category of time in a step", (
+    TableSchema("step_breakdown", f"a category of time in a step, unless {NOT_FULLY_RECORDED}", (
         Count("step", "step number, as in the steps table"),
         _CATEGORY,
         *_make_category_columns(
@@ -143,7 +144,8 @@ _TABLES: Final = (
                   lambda rows: divide_or_null(rows.time, rows.span)),
         ),
     ), derived=True),
-    TableSchema("breakdown", "a category of step time, over the complete steps, largest first", (
+    TableSchema("breakdown", "a category of step time, over the complete steps whose device work is fully recorded, "
+                "largest first", (
         _CATEGORY,
         *_make_category_columns(
             Picoseconds("mean_ps", "mean time per step", lambda rows: round_times(rows.total / max(rows.count, 1))),
@@ -195,9 +197,10 @@ SCALARS = {
     "compute_percent": ScalarSpec("%", "time that devices compute, in percent of step time; on TPUs the rest without "
                                   "input, output, copies and idle time, collectives included",
                                   "compute share of step time", need=_COMPUTE),
-    "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that breakdown divides into categories: mean over "
-                                          "hosts; on TPUs the time of the fastest core, or the sum of the categories "
-                                          "if that is larger", "step time (TPUs: of the fastest core)"),
+    "step_time_shared_out_ps": ScalarSpec("ps", "mean step time that breakdown divides into categories, over the steps "
+                                          "whose device work is fully recorded: mean over hosts; on TPUs the time of "
+                                          "the fastest core, or the sum of the categories if that is larger",
+                                          "step time (TPUs: of the fastest core)"),
     "idle_percent": ScalarSpec("%", "time without input, copies, compute and collectives, in percent of step time; on "
                                "TPUs idle time of TensorCores", "idle share of step time"),
     "input_verdict": ScalarSpec(None, "degree to which the program waits for input: none, moderate (5 % or more of "
@@ -312,7 +315,7 @@ def run(kept: Sequence[InputHostState], params: Params, after: Mapping[str, Anal
     host_ops = after["op_stats"].detail_as(OpDatabase).host
     counted = examine(db.complete_steps(), host_ops)
     every = counted if counted.db is db else examine(db, host_ops)
-    why = explain_no_steps(after["steps"])
+    why = "no step has a full record of its device work" if len(counted.db) else explain_no_steps(after["steps"])
     lost = _mark_without_devices(kept)
     tables = LazyTables({
         "steps": lambda: TABLES["steps"].of(_make_steps(every)),
@@ -350,9 +353,10 @@ def _make_steps(pipeline: InputPipeline) -> SimpleNamespace:
         input_ps = np.minimum(round_times((steps.tc_infeed_ms + steps.scv0_infeed_ms) * PS_PER_MS), step_ps)
         cores = find_longest_wait_cores(db, steps)
     else:
-        input_ps, span = np.zeros(len(db), np.int64), np.zeros(len(db))
-        input_ps[steps.row], span[steps.row] = round_times(steps.wait_input_ps), steps.step_ps
-        average, least = divide_or_null(input_ps, span), pa.nulls(len(db), pa.float64())
+        times, span, unknown = np.zeros(len(db), np.int64), np.zeros(len(db)), np.ones(len(db), np.bool_)
+        times[steps.row], span[steps.row], unknown[steps.row] = round_times(steps.wait_input_ps), steps.step_ps, False
+        input_ps, average = pa.array(times, mask=unknown), divide_or_null(times, span)
+        least = pa.nulls(len(db), pa.float64())
         most, cores = least, [None] * len(db)
     return SimpleNamespace(
         db=db,

@@ -34,11 +34,12 @@ from fastprof.derive.steps.step_figures import (
     CORE_COLUMNS,
     SPAN_COLUMNS,
     STEP_COLUMN,
+    UNKNOWN_CATEGORIES,
     StepsOnCores,
     break_down_cores,
 )
 from fastprof.schema.columns import Float64s, Int64s, find_least_by, find_most_by, sort_rows, sum_by
-from fastprof.schema.tables import Bytes, Count, Picoseconds, Share, TableSchema, Text, encode_texts
+from fastprof.schema.tables import Bytes, Count, Picoseconds, Share, TableSchema, Text, encode_texts, explain_nulls
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs
 from fastprof.wording.quantities import format_step_category
@@ -138,7 +139,8 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Ana
     steps = after["steps"]
     database = steps.detail_as(SessionSteps).database
     environment = run_environment.merge_environments(kept)
-    cores = TABLES["cores"].of_parts(StepsOnCores.of(some, some.number) for some in database.stretches())
+    rows = (StepsOnCores.of(some, some.number) for some in database.stretches())
+    cores = explain_nulls(TABLES["cores"].of_parts(rows), UNKNOWN_CATEGORIES)
     tables = {"cores": cores, "collectives": _list_collectives(database)}
     none = f"no steps: {steps.scalars['steps_source'].reason or 'no steps were found'}"
     values: dict[str, Known] = {

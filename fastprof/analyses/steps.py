@@ -56,6 +56,7 @@ from fastprof.derive.steps.step_figures import (
     HOST_COLUMN,
     SPAN_COLUMNS,
     STEP_COLUMN,
+    UNKNOWN_CATEGORIES,
     StepsOnCores,
     break_down_cores,
     fit_parts,
@@ -75,7 +76,17 @@ from fastprof.derive.steps.stragglers import (
     summarize_steps,
 )
 from fastprof.schema.columns import Int64s, sort_rows
-from fastprof.schema.tables import Column, Count, Kind, Picoseconds, Share, TableSchema, Text, encode_texts
+from fastprof.schema.tables import (
+    Column,
+    Count,
+    Kind,
+    Picoseconds,
+    Share,
+    TableSchema,
+    Text,
+    encode_texts,
+    explain_nulls,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs, unite_needs
 from fastprof.wording.quantities import count_noun, format_step_category
@@ -320,15 +331,16 @@ def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, 
     rows = partial(_list_core_steps, hosts, database)
     times = compare_hosts(database)
     tables = LazyTables({
-        "steps": lambda: TABLES["steps"].of_parts(rows()),
+        "steps": lambda: explain_nulls(TABLES["steps"].of_parts(rows()), UNKNOWN_CATEGORIES),
         "breakdown": lambda: TABLES["breakdown"].of_parts(map(_list_kinds, rows())),
         "step_summary": lambda: pa.Table.from_pylist(summarize_steps(hosts, database), TABLES["step_summary"].arrow()),
         "hosts": lambda: pa.Table.from_pylist(_list_hosts(times, names, groups, database), TABLES["hosts"].arrow()),
         "slow_steps": lambda: TABLES["slow_steps"].of(
             _list_slow_rows(of_hosts, [place for place, (count, _, _) in enumerate(slow) if count], database)
         ),
-        "between_steps": lambda: TABLES["between_steps"].of_parts(
-            host.between.rows(host.steps.host) for host in of_hosts
+        "between_steps": lambda: explain_nulls(
+            TABLES["between_steps"].of_parts(host.between.rows(host.steps.host) for host in of_hosts),
+            UNKNOWN_CATEGORIES,
         ),
         "stragglers": lambda: TABLES["stragglers"].of_parts(find_stragglers(database)),
     })  # fmt: skip

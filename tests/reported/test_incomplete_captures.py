@@ -59,6 +59,22 @@ def test_missing_records_are_why_figures_of_devices_are_unknown(name: str) -> No
         assert {(scalars[one].value, scalars[one].reason) for one in figures} == {(None, why)}, analysis
 
 
+def test_steps_whose_kernels_are_lost_are_no_part_of_means() -> None:
+    """Steps 1 and 2 of 4 have lost their kernels; the others compute 0.5 of 1 ms. Step 4 may be cut off."""
+    profile = load("i05-lostkernels")
+    steps, cores = profile.steps().tables["steps"], profile.pod_viewer().tables["cores"]
+    for table in (steps, cores):
+        assert table["device_compute_ps"].to_pylist() == [None, None, 5 * 10**8, 5 * 10**8]
+        assert table["input_ps"].to_pylist() == [None] * 4
+        assert b"not fully recorded" in table.schema.field("device_compute_ps").metadata[b"reason"]
+        assert b"would not show input" in table.schema.field("input_ps").metadata[b"reason"]
+    assert steps["all_others_ps"].to_pylist() == [None, None, 5 * 10**8, 5 * 10**8]
+    mean = {row["category"]: row["mean_ps"] for row in profile.overview().tables["breakdown"].to_pylist()}
+    assert (mean["device_compute"], mean["all_others"], mean["input"]) == (5 * 10**8, 5 * 10**8, None)
+    assert profile.overview().scalars["step_time_shared_out_ps"].value == 10**9
+    assert set(profile.input_pipeline().tables["step_breakdown"]["step"].to_pylist()) == {3, 4}
+
+
 def test_a_capture_without_devices_keeps_its_reasons() -> None:
     """Nothing is missing, so nothing is said."""
     path = HERE.parent / "planted" / "loops" / "torch_step_at_begin.pt.trace.json.gz"

@@ -117,7 +117,8 @@ def _split_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.N
 
 
 def make_generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericSteps:
-    """Return the steps of all cores, or of the one core of this id."""
+    """Return the steps of all cores, without those whose device work is not fully recorded, or all steps of the one
+    core of this id."""
     parts, first = [], 0
     for some in db.stretches():
         part = _make_generic_steps(some, core_id)
@@ -128,7 +129,7 @@ def make_generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericS
 
 def _make_generic_steps(db: StepDatabase, core_id: int | None) -> GenericSteps:
     columns = np.arange(len(db.cores)) if core_id is None else np.flatnonzero(db.cores.id == core_id)
-    present = db.present[:, columns]
+    present = (db.present & ~db.lost if core_id is None else db.present)[:, columns]
     rows = np.flatnonzero(present.any(axis=1))
     present = present[rows]
     cores = np.maximum(present.sum(axis=1), 1).astype(np.float64)
@@ -552,14 +553,14 @@ _OF_DEVICES = [
     for place, category in enumerate(OWN_CATEGORIES)
     if category.name.startswith("device_") or category.name in ("output", "copies")
 ]
-_LOST = "device work in the step is not fully recorded"
-_NO_DEVICE = f"; null: no device work is recorded on the core, or {_LOST}"
+NOT_FULLY_RECORDED = "device work in the step is not fully recorded"
+_NO_DEVICE = f"no device work is recorded on the core, or {NOT_FULLY_RECORDED}"
 _UNKNOWN: Final[dict[int, tuple[str, Formula]]] = {
     **dict.fromkeys(_OF_DEVICES, (_NO_DEVICE, lambda rows: ~rows.has_devices | rows.lost)),
-    INPUT: ("; null: the host's records would not show input", lambda rows: ~rows.shows_input),
-    OTHER: (f"; null: {_LOST}", attrgetter("lost")),
+    INPUT: ("the host's records would not show input", lambda rows: ~rows.shows_input),
+    OTHER: (NOT_FULLY_RECORDED, attrgetter("lost")),
 }
-"""Categories whose time may be unknown: the condition, and the rows."""
+"""Categories whose time may be unknown: the reason, and the rows."""
 
 
 _CATEGORIES = (
@@ -581,8 +582,12 @@ _CATEGORIES = (
 
 
 CATEGORY_COLUMNS = tuple(
-    Picoseconds(f"{category.name}_ps", what + why, partial(_get_category, place), is_unknown)
+    Picoseconds(
+        f"{category.name}_ps", f"{what}; null: {why}" if why else what, partial(_get_category, place), is_unknown
+    )
     for place, (category, what) in enumerate(zip(OWN_CATEGORIES, _CATEGORIES, strict=True))
     for why, is_unknown in [_UNKNOWN.get(place, ("", None))]
 )
 """Time of a step on a core by category."""
+UNKNOWN_CATEGORIES: Final = {f"{OWN_CATEGORIES[place].name}_ps": why for place, (why, _) in _UNKNOWN.items()}
+"""Why cells of these columns are null."""
