@@ -175,7 +175,7 @@ SECTIONS = (
     Section("Runs", scalars=("base_run", "new_run")),
     Section("Conditions that fail a run", "conditions", ("condition", "state", "reason", "rule"), rows=100,
             shown=has_rows("conditions"),
-            in_words=True, words={"state": STATES.__getitem__}),
+            in_words=True, words={"state": STATES}),
 )  # fmt: skip
 
 

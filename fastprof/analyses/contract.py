@@ -130,7 +130,7 @@ class Section:
     columns to hide if they are always 0. ``by_worth``: hide the last column first if the text is too wide, instead of
     numbers before strings. ``alike``: how similar rows are merged; None for no merging. ``in_words``: a paragraph per
     row: the first column and the amounts, then a line for each other string. ``wraps``: a column whose strings are
-    wrapped instead of cut. ``words``: display names of the values of a column or figure, as functions of a value.
+    wrapped instead of cut. ``words``: display names of the values of columns or figures, which may be lists of values.
     ``details``: columns that only verbose texts show. ``beside``: strings of a paragraph that share a line.
     ``summary``: a sentence that stands for the section unless the text is verbose.
     """
@@ -151,7 +151,7 @@ class Section:
     alike: Alike | None = None
     in_words: bool = False
     wraps: str = ""
-    words: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     details: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     summary: Callable[[AnalysisReport], str] | None = None

@@ -48,7 +48,7 @@ from fastprof.analyses.findings.recompilation import (
 from fastprof.decode.plane_kinds import find_device_of_plane, get_device_word, pluralise_device
 from fastprof.decode.span_stats import has_tfprof_profile
 from fastprof.derive.causes import recompilations
-from fastprof.derive.causes.cause_names import CAUSE_LABELS, CAUSES, get_cause_label, label_causes
+from fastprof.derive.causes.cause_names import CAUSE_LABELS, CAUSES
 from fastprof.derive.causes.compilations import Compilation
 from fastprof.derive.causes.python_calls import LongestFunction, find_longest_function
 from fastprof.derive.devices import run_environment
@@ -213,10 +213,10 @@ SECTIONS = (
     Section("Run", scalars=("window_ps", "compute_share", "device_count", "used_device_count",
                             "computing_device_count", "framework"), summary=_summarize_run),
     Section("Checked causes", "examined", ("cause", "cost_ps", "share", "reason"), "share", rows=30,
-            nonzero="cost_ps", wraps="reason", words={"cause": get_cause_label}, summary=summarize_examined,
+            nonzero="cost_ps", wraps="reason", words={"cause": CAUSE_LABELS}, summary=summarize_examined,
             shown=lambda report: report.scalars["window_ps"].value is not None),
     Section("Not recorded", "unrecorded", rows=10, shown=has_rows("unrecorded"), in_words=True,
-            words={"causes": label_causes}, summary=_summarize_unrecorded),
+            words={"causes": CAUSE_LABELS}, summary=_summarize_unrecorded),
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from fastprof.analyses.contract import (
     has_rows,
     make_scalars,
 )
-from fastprof.derive.causes.cause_names import CAUSES, GAP_CAUSES, get_cause_label
+from fastprof.derive.causes.cause_names import CAUSE_LABELS, CAUSES, GAP_CAUSES
 from fastprof.derive.causes.gaps import find_host_gaps
 from fastprof.derive.causes.time_by_cause import (
     CAUSE_NAMES,
@@ -85,7 +85,7 @@ class Params:
     steps_from: str = field(default=AUTO, metadata=STEPS_FROM)
 
 
-_LABELS: Final = {"cause": get_cause_label}
+_LABELS: Final = {"cause": CAUSE_LABELS}
 _CAUSE_TEXTS: Final = "one of: " + ", ".join(GAP_CAUSES)
 _HOST = Text("host", "host, named after its capture file", lambda rows: encode_texts(rows.hosts, rows.host))
 _DEVICE = Text("device", "device: a TensorCore, a GPU, or CPU for the host threads that run its ops",
@@ -193,7 +193,7 @@ OPENING = Opening(
 )
 
 SECTIONS = (
-    Section("Gaps", scalars=tuple(SCALARS), words={"largest_cause": get_cause_label}),
+    Section("Gaps", scalars=tuple(SCALARS), words={"largest_cause": CAUSE_LABELS}),
     Section("Causes", "by_cause", ("device", "cause", "time_ps", "share", "event", "kind", "count", "longest_ps"),
             "share", 24, shown=has_rows("by_cause"), by_worth=True, words=_LABELS),
     Section("Devices", "devices", ("device", "window_ps", *(f"{kind}_ps" for kind in KINDS), "idle_share"),

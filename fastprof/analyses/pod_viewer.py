@@ -42,7 +42,7 @@ from fastprof.schema.columns import Float64s, Int64s, find_least_by, find_most_b
 from fastprof.schema.tables import Bytes, Count, Picoseconds, Share, TableSchema, Text, encode_texts, explain_nulls
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs
-from fastprof.wording.quantities import format_step_category
+from fastprof.wording.quantities import STEP_CATEGORIES
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -125,7 +125,7 @@ SECTIONS = (
     Section("Pod", scalars=tuple(SCALARS)),
     Section("Steps by core", "cores", ("name", "core_name", "duration_ps", "device_compute_ps", "device_collectives_ps",
             "input_ps", "all_others_ps", "bottleneck", "bottleneck_share"), "bottleneck_share", 32,
-            words={"bottleneck": format_step_category}),
+            words={"bottleneck": STEP_CATEGORIES}),
     Section("Collective operations", "collectives", ("step", "collective_id", "core_count", "occurrences",
             "moved_bytes", "fastest_ps", "slowest_ps", "wait_ps"), rows=10, shown=has_rows("collectives")),
 )  # fmt: skip

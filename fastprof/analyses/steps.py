@@ -89,7 +89,7 @@ from fastprof.schema.tables import (
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs, unite_needs
-from fastprof.wording.quantities import count_noun, format_step_category
+from fastprof.wording.quantities import STEP_CATEGORIES, count_noun
 
 NAME = "steps"
 READS = unite_needs([
@@ -270,12 +270,12 @@ OPENING = Opening(
     ),
 )  # fmt: skip
 
-CATEGORY_WORDS: Final = {"category": format_step_category}
+CATEGORY_WORDS: Final = {"category": STEP_CATEGORIES}
 """Display names of step categories."""
 SECTIONS = (
     Section("Steps", scalars=tuple(name for name in SCALARS if name != "steps_inferred")),
     Section("Step time", "step_summary", ("host", "core_id", "quantity", "count", "mean_ps", "p50_ps", "p90_ps",
-            "p99_ps", "max_ps"), rows=12, words={"quantity": format_step_category}),
+            "p99_ps", "max_ps"), rows=12, words={"quantity": STEP_CATEGORIES}),
     Section("Hosts", "hosts", ("host", "step_count", "mean_ps", "p99_ps", "slowest_count", "excess_ps", "category",
             "excess_share"), "excess_share", 20, shown=lambda report: len(report.tables["hosts"]) > 1,
             words=CATEGORY_WORDS),
@@ -283,7 +283,7 @@ SECTIONS = (
             "category", "category_excess_ps", "excess_share"), "excess_share", 10, only=is_worth_naming,
             shown=has_rows("stragglers", is_worth_naming), words=CATEGORY_WORDS),
     Section("Slow steps", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
-            "difference_ps"), rows=20, shown=has_rows("slow_steps"), words={"what": format_step_category}),
+            "difference_ps"), rows=20, shown=has_rows("slow_steps"), words={"what": STEP_CATEGORIES}),
     Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
             "longest_before", "device_compute_ps", "host_compute_ps", "input_ps", "all_others_ps", "share"), "share",
             20, shown=has_rows("between_steps"), parts=("device_compute_ps", "host_compute_ps", "input_ps")),

@@ -238,12 +238,18 @@ def get_figure_name(name: str, analysis: Analysis) -> str:
     return analysis.SCALARS[name].label or get_label(name)
 
 
+def label_value(value: str, words: Mapping[str, str]) -> str:
+    """Return the display name of a value, or of each value of a list; other texts stay unchanged."""
+    values = value.split(", ")
+    return ", ".join(words[one] for one in values) if all(one in words for one in values) else value
+
+
 def get_figures(section: Section, report: AnalysisReport, analysis: Analysis) -> dict[str, Scalar]:
     """Return the figures of a section by display name, with display names of values."""
     figures = {name: report.scalars[name] for name in section.scalars}
-    for name, label in section.words.items():
+    for name, words in section.words.items():
         if name in figures and isinstance(figures[name].value, str):
-            figures[name] = replace(figures[name], value=label(str(figures[name].value)))
+            figures[name] = replace(figures[name], value=label_value(str(figures[name].value), words))
     return {get_figure_name(name, analysis): figure for name, figure in figures.items()}
 
 
@@ -349,7 +355,7 @@ def _format_table(section: Section, report: AnalysisReport, look: Look, limit: i
     for line in laid_out:
         yield " " * _INDENT + line
     if left_out and look.verbose:
-        names = ", ".join(reversed([name for name in dict.fromkeys(left_out) if name]))
+        names = ", ".join(reversed([get_label(name) for name in dict.fromkeys(left_out) if name]))
         notes.append(f"Hidden columns: {names}; --wide shows all")
     for note in notes:
         yield from as_text.wrap_paragraph(note, look.narrower(-_INDENT))
@@ -362,9 +368,10 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     columns, program = _drop_shared_program(_choose_columns(section, every), every)
     columns = [name for name in columns if look.verbose or name not in section.details]
     table = every.select(columns)
-    for column, label in section.words.items():
+    for column, words in section.words.items():
         if column in columns:
-            table = _replace_texts(table, column, [name and label(name) for name in table[column].to_pylist()])
+            names = [name and label_value(name, words) for name in table[column].to_pylist()]
+            table = _replace_texts(table, column, names)
     depths = None if section.depth is None else every[section.depth].to_numpy()
     most = section.rows if limit is None else limit
     if section.only is not None and limit != ALL:

@@ -75,4 +75,5 @@ def _describe_section(section: Section) -> dict[str, Any]:
         "rows": section.rows,
         "scalars": list(section.scalars),
         "depth": section.depth,
+        "words": {name: dict(words) for name, words in section.words.items()},
     }

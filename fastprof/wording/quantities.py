@@ -228,7 +228,7 @@ def _format_decimal(value: int, unit: int, decimals: int) -> str:
     return f"{sign}{integer:,}.{part:0{decimals}d}" if decimals else f"{sign}{integer:,}"
 
 
-_IN_WORDS: Final = {
+STEP_CATEGORIES: Final = {
     "step_time": "step time",
     "device_compute": "device compute",
     "device_to_device": "copies between devices",
@@ -246,8 +246,9 @@ _IN_WORDS: Final = {
     "sparse_core_v0_compute": "waiting for SparseCores",
     "sparse_core_v0_input": "input of SparseCores",
 }
+"""Display name of each category of step time, by name."""
 
 
 def format_step_category(category: str) -> str:
     """Return the display name of a category of step time; other names stay unchanged."""
-    return _IN_WORDS.get(category, category)
+    return STEP_CATEGORIES.get(category, category)

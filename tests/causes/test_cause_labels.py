@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastprof.derive.causes.cause_names import CAUSE_LABELS, CAUSES, get_cause_label, label_causes
+from fastprof.derive.causes.cause_names import CAUSE_LABELS, CAUSES, get_cause_label
+from fastprof.render.report_text import label_value
 
 
 def test_every_cause_has_a_display_name_of_its_own() -> None:
@@ -14,4 +15,5 @@ def test_every_cause_has_a_display_name_of_its_own() -> None:
 def test_other_names_stay_as_they_are() -> None:
     assert get_cause_label("between_kernels") == "between kernels"
     assert get_cause_label("my_op") == "my_op"
-    assert label_causes("python, garbage_collection") == "Python code, garbage collection"
+    assert label_value("python, garbage_collection", CAUSE_LABELS) == "Python code, garbage collection"
+    assert label_value("python, my_op", CAUSE_LABELS) == "python, my_op"

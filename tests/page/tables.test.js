@@ -29,6 +29,15 @@ test("integers that a double cannot hold stay as their digits", () => {
   assert.equal(report.tables.t.value(0, "id"), "18446744073709551615");
 });
 
+test("figures have the display names of their values", () => {
+  const scalars = { largest_cause: { value: "between_kernels" }, other: { value: "between_kernels" } };
+  const report = new Report({ analysis: "gaps", scalars },
+    { sections: [{ words: {} }, { words: { largest_cause: { between_kernels: "between kernels" } } }] });
+  assert.equal(report.scalars.largest_cause.words, "between kernels");
+  assert.equal(report.scalars.other.words, undefined);
+  assert.equal(report.value("largest_cause"), "between_kernels");
+});
+
 test("columns with texts kept once are as others", () => {
   const table =
     new Report({ analysis: "x",

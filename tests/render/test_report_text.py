@@ -108,7 +108,7 @@ def test_columns_without_room_are_reported(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sample_analysis, "SECTIONS", (Section("Hosts", "hosts", columns, "event_share"),))
     shown = text(sample(), Look(width=40, verbose=True))
     assert "host         events  event (%)\n" in shown
-    assert "  Hidden columns: duration_ps; --wide\n  shows all\n" in shown
+    assert "  Hidden columns: duration; --wide shows\n  all\n" in shown
     assert max(map(measure_width, shown.splitlines())) <= 40
     assert "no room" not in text(sample(), Look(width=None))
 

@@ -82,11 +82,6 @@ def get_cause_label(cause: str) -> str:
     return CAUSE_LABELS.get(cause, cause)
 
 
-def label_causes(causes: str) -> str:
-    """Return the display names of causes separated by commas."""
-    return ", ".join(map(get_cause_label, causes.split(", ")))
-
-
 GAP_CAUSES: Final = (
     "input", "compilation", "transfer", "communication", "straggler", "launch", "queue", "between_kernels", "python",
     "silent", "tail", "host_compute", "callback", "checkpoint", "evaluation", "logging", "lock",

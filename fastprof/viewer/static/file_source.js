@@ -72,7 +72,7 @@ export class FileSource {
     if (!has(`report-${name}`)) throw new Error(`The report was saved without ${name}.`);
     const all = await this.once(`report-${name}`, async (block) => {
       const { analyses } = await this.analyses();
-      return new Report(readJson(await text(block)), analyses.find((one) => one.name === name)?.labels);
+      return new Report(readJson(await text(block)), analyses.find((one) => one.name === name));
     });
     return params.first === undefined && params.rows === undefined ? all : part(all, params);
   }

@@ -12,12 +12,15 @@ export function readJson(text) {
 }
 
 export class Report {
-  constructor(document, labels = {}) {
+  /** `analysis`: as the server lists it, with display names of figures and of their values. */
+  constructor(document, { labels = {}, sections = [] } = {}) {
+    const words = Object.assign({}, ...sections.map((one) => one.words));
     this.analysis = document.analysis;
     this.notices = document.notices ?? [];
     this.scalars = {};
     for (const [name, scalar] of Object.entries(document.scalars ?? {})) {
-      this.scalars[name] = { name, label: labels[name] || "", ...scalar, value: figure(scalar.value, scalar.unit) };
+      this.scalars[name] = { name, label: labels[name] || "", words: words[name]?.[scalar.value], ...scalar,
+        value: figure(scalar.value, scalar.unit) };
     }
     this.tables = {};
     for (const [name, table] of Object.entries(document.tables ?? {})) this.tables[name] = new Table(table);

@@ -71,7 +71,9 @@ export function reportTable(context, element, name, data, { columns, filters = [
   const hosts = data.has("host") && data.coded("host").texts.length > 1 ? ["host"] : [];
   const shown = inText.flatMap((one) => one.columns);
   const first = columns ?? (shown.length ? [...new Set([...hosts, ...shown])] : []);
-  const recorded = first.filter((column) => data.isRecorded(column.name ?? column));
+  const recorded = first.filter((column) => data.isRecorded(column.name ?? column)).map((column) =>
+    named(column, inText)
+  );
   return table(element, data, {
     rows: 10,
     bar: inText[0]?.bar,
@@ -82,6 +84,12 @@ export function reportTable(context, element, name, data, { columns, filters = [
     csv: csvAddress(context, name),
     command: commandOf(context, name),
   });
+}
+
+/** A column whose values have display names, with these. */
+function named(column, sections) {
+  const words = sections.find((one) => one.words[column])?.words[column];
+  return words ? { name: column, words } : column;
 }
 
 /** The options of a table whose sorting and filters are in the address; `sort`, `filter`: those at first. */

@@ -146,7 +146,7 @@ export class ServerSource {
       this.analyses(),
       this.columns(`report/${name}`, params, signal),
     ]);
-    return new Report(document, listed.analyses.find((analysis) => analysis.name === name)?.labels);
+    return new Report(document, listed.analyses.find((analysis) => analysis.name === name));
   }
 
   /** The comparison of the run with the run `base`. */

@@ -35,8 +35,9 @@ function described(data, column, options) {
   const { unit, description } = data.about(column.name);
   const isNumber = data.isNumber(column.name);
   const one = column.scale ?? (isNumber && unit ? columnScale(data.column(column.name), unit) : null);
+  const plain = column.text ?? cellText(unit, isNumber, one);
   return { ...column, description, number: isNumber, title: column.title ?? label(column.name),
-    unit: one ? one.unit : null, text: column.text ?? cellText(unit, isNumber, one),
+    unit: one ? one.unit : null, text: (value, row) => column.words?.[value] ?? plain(value, row),
     cut: !isNumber && !column.text && !column.node, full: (value) => fullText(value, unit, isNumber),
     share: options.bar === column.name };
 }

@@ -76,7 +76,7 @@ export class Rows {
   fillCell(cell, column, row) {
     const value = this.data.value(row, column.name);
     if (column.node) cell.replaceChildren(column.node(value, row));
-    else if (column.cut && typeof value === "string")
+    else if (column.cut && typeof value === "string" && !column.words?.[value])
       cell.textContent = (column.elision ??= elision(this.data, column, this.order)).cut(value);
     else cell.textContent = seen(column.text(value, row));
     cell.classList.toggle("unknown", value === null);
