@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.analyses.contract import AnalysisReport, Keeper
-from fastprof.derive.devices.device_events import get_device_spans, list_op_events
+from fastprof.derive.devices.device_events import find_op_ids, get_device_spans, list_op_events
 from fastprof.derive.devices.op_names import parse_op_name
 from fastprof.derive.host import GPU, TPU, Host
 from fastprof.derive.ops import device_ops, framework, host_ops, op_table
@@ -138,6 +138,8 @@ def list_tpu_ops(host: Host) -> list[Ops]:
 def count_core_ops(events: HostEvents, plane: Plane, group_id: Int32s | None = None) -> Ops:
     """Count the ops of a core. ``group_id``: by row, or None if all steps count."""
     table, op = build_plane_table(events, plane)
+    if not len(find_op_ids(events)):
+        table, op = table.take(np.zeros(0, np.int64)), np.full(len(op), -1, np.int32)
     ops, steps = list_op_spans(events, plane), _list_step_spans(events, plane, group_id)
     shown = [*ops, *steps, *_list_framework_spans(events, plane)]
     span = measure_span(events, plane, shown) if ops or steps else 1

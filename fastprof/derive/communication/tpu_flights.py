@@ -23,7 +23,7 @@ from fastprof.decode.nesting import number_lines
 from fastprof.decode.workers import Workers
 from fastprof.derive.communication.flights import NO_BYTES, CoreActivity, Flights, Operation, Operations, merge_work
 from fastprof.derive.devices.communication_kinds import DONE, START, CommunicationOp, find_communication
-from fastprof.derive.devices.device_events import OP_LINES, OpEvents, list_op_events, sort_op_events
+from fastprof.derive.devices.device_events import OP_LINES, OpEvents, is_op_metadata, list_op_events, sort_op_events
 from fastprof.derive.ops.launches import ASYNC_LINE, find_latest_begin, find_part_before
 from fastprof.derive.ops.op_table import compute_span
 from fastprof.derive.steps.event_graph import STRETCH
@@ -304,10 +304,7 @@ class CoreMetadata:
     def __init__(self, events: HostEvents) -> None:
         self.events = events
         self.program = self._column("program_id", _INTEGERS, 0)
-        self.is_op = self._column("symbol_id", _INTEGERS, 0) != 0
-        without_program = np.ones(len(self.is_op), np.bool_)
-        without_program[events.meta_stat("program_id").of_kinds(_INTEGERS).rows] = False
-        self.is_op[without_program] = False
+        self.is_op = is_op_metadata(events)
         self.category, self.framework_op = (self._column(stat, _TEXTS, -1) for stat in ("hlo_category", "tf_op"))
 
     def _column(self, stat: str, kinds: tuple[int, ...], missing: int) -> Int64s:

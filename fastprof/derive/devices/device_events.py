@@ -27,6 +27,8 @@ from fastprof.schema.columns import (
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Plane, compute_once
 
+_INTEGERS: Final = (records.INT64, records.UINT64)
+_TEXTS: Final = (records.STR, records.REF)
 OP_LINES: Final = ("XLA Ops", "Framework Ops", "Sparse Core Ops")
 
 
@@ -104,6 +106,23 @@ def list_op_events(events: HostEvents, plane: Plane) -> OpEvents:
     overlaps = self_times(start, duration, of_lines, self_ps, None) == SELF_CROSSED
     metas = join_arrays([events.meta[line.first : line.last] for line in lines])
     return OpEvents(rows, start, duration, self_ps, metas, of_lines, overlaps)
+
+
+@compute_once
+def find_op_ids(events: HostEvents) -> Int32s:
+    """Return the rows of event metadata that record the program and the symbol of an op, by which XProf knows ops."""
+    program, symbol = (events.meta_stat(name).of_kinds(_INTEGERS) for name in ("program_id", "symbol_id"))
+    return np.intersect1d(program.rows, symbol.rows[symbol.value != 0]).astype(np.int32)
+
+
+@compute_once
+def is_op_metadata(events: HostEvents) -> Bools:
+    """Return which rows of event metadata are ops of TPU cores: those with ids or, if no row has any, those with an HLO
+    category."""
+    rows = find_op_ids(events)
+    marks = np.zeros(len(events.names), np.bool_)
+    marks[rows if len(rows) else events.meta_stat("hlo_category").of_kinds(_TEXTS).rows] = True
+    return marks
 
 
 @compute_once

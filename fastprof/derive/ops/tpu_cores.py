@@ -1,7 +1,8 @@
 """Ops of TPU cores: how the events of their op lines nest, what each op costs, and what SparseCores ran for it.
 
 Times are those of the device if an event has them (stats device_offset_ps and device_duration_ps), else the host's.
-An op is identified by (program_id, symbol_id) in its event metadata; events without them only take part in nesting.
+An op is identified by (program_id, symbol_id) in its event metadata; events without them only take part in nesting,
+unless no event has them: then events with an HLO category are ops.
 
 The stat memory_access_breakdown has the bytes that an op moves, by memory space and direction. It is a
 MemoryAccessBreakdown of op_metrics.proto: repeated field 1, each with operation_type 1, memory_space 2,
@@ -22,7 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof._native import records
-from fastprof.derive.devices.device_events import OpEvents, clip_negative, get_device_spans, list_op_events
+from fastprof.derive.devices.device_events import (
+    OpEvents,
+    clip_negative,
+    find_op_ids,
+    get_device_spans,
+    is_op_metadata,
+    list_op_events,
+)
 from fastprof.derive.ops.line_times import Spans, measure_span
 from fastprof.derive.ops.op_table import (
     CMEM,
@@ -184,11 +192,13 @@ TEXT_KINDS = (records.STR, records.REF)
 
 
 def _identify_ops(events: HostEvents, met: Int64s) -> tuple[Int64s, Int32s]:
-    """Return the ops that these rows of metadata stand for, numbered as met; rows of equal keys are one op. Returns the
-    row that describes each op, and the op of each row met; -1 if it is none."""
-    program, symbol = (events.meta_stat(name).at(met) for name in ("program_id", "symbol_id"))
-    rows = np.flatnonzero(_match_kinds(program, _INTEGERS) & _match_kinds(symbol, _INTEGERS) & (symbol.value != 0))
-    keys = np.stack([program.value[rows], symbol.value[rows]], axis=1)
+    """Return the ops that these rows of metadata stand for, numbered as met; rows of equal keys are one op, and rows
+    without keys are ops of their own. Returns the row that describes each op, and the op of each row met; -1 if it is
+    none."""
+    rows = np.flatnonzero(is_op_metadata(events)[met])
+    program, symbol = (events.meta_stat(name).at(met[rows]) for name in ("program_id", "symbol_id"))
+    has_key = np.isin(met[rows], find_op_ids(events))
+    keys = np.stack([np.where(has_key, program.value, -1), np.where(has_key, symbol.value, met[rows])], axis=1)
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)

@@ -13,7 +13,7 @@ from fastprof._native import records
 from fastprof._native.communication_kernels import innermost_stretches
 from fastprof.decode.nesting import nest_line, number_lines
 from fastprof.decode.workers import Workers
-from fastprof.derive.devices.device_events import OpEvents, list_op_events
+from fastprof.derive.devices.device_events import OpEvents, is_op_metadata, list_op_events
 from fastprof.derive.steps.device_steps import PlaneSteps, read_core_details
 from fastprof.derive.steps.event_graph import STRETCH
 from fastprof.derive.steps.grouping import Groups
@@ -325,13 +325,6 @@ def number_op_categories(events: HostEvents, ops: list[OpEvents]) -> tuple[Int32
     category = np.full(len(events.names), -1, np.int32)
     category[met] = place
     return category, texts
-
-
-def is_op_metadata(events: HostEvents) -> Bools:
-    """Return rows of metadata that identify an op."""
-    symbol = events.meta_stat("symbol_id")
-    identified = np.intersect1d(events.meta_stat("program_id").rows, symbol.rows[symbol.value != 0])
-    return is_among_groups(identified, len(events.names))
 
 
 def _collect_core_events(
