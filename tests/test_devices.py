@@ -296,3 +296,13 @@ def test_a_device_that_nothing_calls_gpu_has_its_own_name_and_no_likely_maker() 
     assert describe_device(npu) == "NPU"
     assert guess_peaks([npu], ("ncclKernel",)) is None
     assert guess_peaks([gpu(None, 7, 0)], ("ncclKernel",)) is not None
+
+
+def test_tpu_ops_without_ids_are_work() -> None:
+    """demo/kernel: 4 calls of 144 us of matmul and 12 us of normalize."""
+    profile = fastprof.load("demo/kernel")
+    ops = {row["name"]: row["self_ps"] for row in profile.op_stats().tables["device_ops"].to_pylist()}
+    assert ops == {"matmul": 576 * 10**6, "normalize": 48 * 10**6, "IDLE": 0}
+    assert profile.steps().tables["steps"]["device_compute_ps"].to_pylist() == [156 * 10**6] * 4
+    assert profile.communication().scalars["compute_share"].value == 1.0
+    assert profile.diagnosis().scalars["compute_share"].value == 1.0

@@ -89,6 +89,31 @@ static int32_t kineto_plane(fp_chrome *chrome, chrome_id pid) {
   return chrome_plane_named(chrome, "/host:CPU", 0);
 }
 
+int64_t chrome_tf1_gpu(const uint8_t *text, size_t length, size_t *stream) {
+  static const char lane[] = "/stream:", end[] = " Compute";
+  int64_t ordinal = 0;
+  size_t from, digits;
+  if (length < sizeof end - 1 || memcmp(text + length - (sizeof end - 1), end, sizeof end - 1)) return -1;
+  from = length -= sizeof end - 1;
+  while (from && text[from - 1] >= '0' && text[from - 1] <= '9') from--;
+  if (from == length || from < sizeof lane - 1 || memcmp(text + from - (sizeof lane - 1), lane, sizeof lane - 1)) return -1;
+  *stream = from;
+  digits = from -= sizeof lane - 1;
+  while (from && text[from - 1] >= '0' && text[from - 1] <= '9') from--;
+  if (from == digits || digits - from > 9 || from < 4 || (memcmp(text + from - 4, "GPU:", 4) && memcmp(text + from - 4, "gpu:", 4))) return -1;
+  for (; from < digits; from++) ordinal = ordinal * 10 + (text[from] - '0');
+  return ordinal;
+}
+
+/* TF1: the plane of the GPU whose stream a process is; else -1. */
+static int32_t tf1_plane(fp_chrome *chrome, const chrome_process *process) {
+  size_t length, stream;
+  if (chrome->dialect != CHROME_TF1 || process->name < 0) return -1;
+  const uint8_t *text = chrome_string(&chrome->texts, process->name, &length);
+  int64_t ordinal = chrome_tf1_gpu(text, length, &stream);
+  return ordinal < 0 ? -1 : chrome_device_plane(chrome, ordinal);
+}
+
 int32_t chrome_plane_of_process(fp_chrome *chrome, int32_t process) {
   if (process < 0) return -1;
   chrome_process *found = (chrome_process *)chrome->processes.items + process;
@@ -100,7 +125,12 @@ int32_t chrome_plane_of_process(fp_chrome *chrome, int32_t process) {
     }
     return found->plane;
   }
-  if (found->plane < 0) found->plane = added_plane(chrome, process, -1, 0);
+  if (found->plane < 0) {
+    int32_t plane = tf1_plane(chrome, found);
+    if (plane < 0) plane = added_plane(chrome, process, -1, 0);
+    found = (chrome_process *)chrome->processes.items + process;
+    found->plane = plane;
+  }
   return found->plane;
 }
 

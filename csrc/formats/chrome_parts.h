@@ -372,6 +372,8 @@ int32_t chrome_plane_of_process(fp_chrome *chrome, int32_t process);
 int32_t chrome_plane_named(fp_chrome *chrome, const char *name, int64_t order);
 /* The plane of a device of Kineto's. */
 int32_t chrome_device_plane(fp_chrome *chrome, int64_t ordinal);
+/* TF1: the GPU of a process of kernels, "/device:GPU:0/stream:13 Compute", and where the number of its stream begins; -1: none. */
+int64_t chrome_tf1_gpu(const uint8_t *text, size_t length, size_t *stream);
 /* A line; `name`: of `texts`, for lines that are not a thread's; else -1. */
 int32_t chrome_line_of(fp_chrome *chrome, int32_t plane, int32_t process, chrome_role role, chrome_id tid, int32_t name);
 /* The line of a device's stream, named by no text; -1: there is none. */

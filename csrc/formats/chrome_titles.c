@@ -31,6 +31,15 @@ void chrome_put_line_name(fp_chrome *chrome, fp_bytes *out, const chrome_line *l
   size_t length;
   bool is_stream = line->role == CHROME_STREAM || line->role == CHROME_SYNC || line->role == CHROME_NOTES;
   const chrome_thread *thread = chrome_thread_of_line(chrome, line);
+  if (chrome->dialect == CHROME_TF1 && plane->is_device && line->process >= 0) { /* stream 13 of ".../stream:13 Compute" */
+    size_t stream;
+    const uint8_t *text = chrome_string(&chrome->texts, process_of(chrome, line->process)->name, &length);
+    if (chrome_tf1_gpu(text, length, &stream) >= 0) {
+      fp_bytes_text(out, "stream ");
+      fp_bytes_put(out, text + stream, length - stream - strlen(" Compute"));
+      return;
+    }
+  }
   if (line->name >= 0) {
     const uint8_t *text = chrome_string(&chrome->texts, line->name, &length);
     fp_bytes_put(out, text, length);

@@ -168,8 +168,8 @@ _NOTHING_SELECTED: Final = (
     "The selection has no events: no event meets all its conditions (time, names, planes, lines). The session has some."
 )
 _OF_TIMELINES: Final = (
-    "This is a TensorFlow 1 timeline, made for drawing: its device lanes appear in the timeline, but are not devices "
-    "here. The original RunMetadata has devices, steps and ops: fastprof also reads run_metadata.pb."
+    "This is a TensorFlow 1 timeline, made for drawing: only GPU streams are devices here; other lanes just appear in "
+    "the timeline. The original RunMetadata has all devices, steps and ops: fastprof also reads run_metadata.pb."
 )
 _GENERAL: Final = ("overview", "diagnosis", "steps", "gaps", "op_stats")
 """Analyses that users read first."""

@@ -211,3 +211,23 @@ def test_tensors_are_the_outputs_of_nodes(name: str) -> None:
         for one in nodes(name) for number in range(100) if f"output:{number}" in one
     )  # fmt: skip
     assert own == created
+
+
+def test_kernels_of_a_stream_are_work_of_a_gpu() -> None:
+    """10 kernels of 60 us, one every 100 us; the lanes "all" and of what launches them repeat these."""
+    names = ("GPU:0/stream:13", "GPU:0/stream:all", "CPU:0")
+    events: list[Event] = [
+        {"name": "process_name", "ph": "M", "pid": pid, "args": {"name": f"/device:{name} Compute"}}
+        for pid, name in enumerate(names)
+    ]
+    events += [
+        {"ph": "X", "cat": "Op", "name": "MatMul", "pid": pid, "tid": 0, "ts": 10**6 + 100 * at, "dur": 60,
+         "args": {"name": f"m{at}", "op": "MatMul"}}
+        for at in range(10) for pid in range(3)
+    ]  # fmt: skip
+    profile = fastprof.load(json.dumps({"traceEvents": events}).encode())
+    (device,) = profile.gaps().tables["devices"].to_pylist()
+    assert (device["device"], device["compute_ps"], device["window_ps"]) == ("/device:GPU:0", 600 * US, 960 * US)
+    assert profile.kernel_stats().scalars["total_ps"].value == 600 * US
+    lines = profile.tables["lines"].to_pylist()
+    assert [one["name"] for one in lines] == ["0", "0", "stream 13"]
