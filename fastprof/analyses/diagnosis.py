@@ -153,13 +153,14 @@ TABLES = {
 SCALARS = {
     "headline": ScalarSpec(None, "costliest cause, as a sentence"),
     "finding_count": ScalarSpec(None, "number of findings"),
-    "window_ps": ScalarSpec("ps", "run time: from the first to the last work of a device, mean over devices", "run"),
+    "window_ps": ScalarSpec("ps", "run time: from the first to the last work of a device, mean over the devices that "
+                            "computed or communicated; window_ps of gaps is the sum over all that ran anything", "run"),
     "compute_share": ScalarSpec(
         "share", "compute time, mean over devices / (window_ps without time whose records are lost)",
         "compute share of the run"),
     "incomplete": ScalarSpec(None, "which records of the capture are missing or contradict others, and what to do"),
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "used_device_count": ScalarSpec(None, "number of these devices that ran anything"),
+    "used_device_count": ScalarSpec(None, "number of these devices that ran anything, copies included"),
     "computing_device_count": ScalarSpec(
         None, "number of these devices that computed or communicated: findings are about them"
     ),
@@ -424,7 +425,10 @@ def _write_headline(facts: DiagnosisFacts, findings: Sequence[Finding], start_up
 
 def _describe_devices(facts: DiagnosisFacts) -> str:
     """Say that only some devices compute. PyTorch lists all GPUs of a machine, including GPUs of other processes."""
-    count, computing = facts.figures(reports.Gaps).device_count or 0, facts.computing_count
+    count, used = facts.figures(reports.Gaps).device_count or 0, facts.figures(reports.Gaps).used_device_count or 0
+    computing = facts.computing_count
     if facts.framework == PYTORCH or facts.hardware == CPU_ONLY or not computing or computing >= count:
         return ""
-    return f"{computing} of {count} {pluralise_device(facts.device)} compute{'s' if computing == 1 else ''}. "
+    copying = used - computing
+    copies = f"; {copying} only {'copies' if copying == 1 else 'copy'}" if copying > 0 else ""
+    return f"{computing} of {count} {pluralise_device(facts.device)} compute{'s' if computing == 1 else ''}{copies}. "

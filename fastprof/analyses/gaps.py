@@ -166,11 +166,12 @@ TABLES = {table.name: table for table in _TABLES}
 _RAN = Need("used_device_count", NothingRan("no event of a device is recorded"))
 SCALARS = {
     "device_count": ScalarSpec(None, run_environment.IN_WORDS),
-    "used_device_count": ScalarSpec(None, "number of these devices that ran anything"),
+    "used_device_count": ScalarSpec(None, "number of these devices that ran anything, copies included"),
     "unused_device_count": ScalarSpec(None, "device_count - used_device_count: devices that ran nothing; "
                                       "they are in no table"),
     "window_ps": ScalarSpec("ps", "run time summed over devices: for each, from the first to the last device work, "
-                            "host work for devices or step marker of its host", need=_RAN),
+                            "host work for devices or step marker of its host; window_ps of diagnosis is a mean over "
+                            "devices", need=_RAN),
     "busy_ps": ScalarSpec("ps", "window_ps - idle_ps", need=_RAN),
     **{f"{kind}_ps": ScalarSpec("ps", f"time of kind {kind}, summed over devices", need=_RAN) for kind in KINDS},
     "compute_share": ScalarSpec("share", f"compute_ps / {_KNOWN}", "compute share of known device time"),
@@ -180,8 +181,9 @@ SCALARS = {
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
     "largest_cause_meaning": ScalarSpec(None, "what that cause is", "it is"),
     "between_steps_ps": ScalarSpec("ps", "time outside of steps, summed over devices: before the first, after the "
-                                   "last, or where step numbers jump", "outside of steps, summed over "
-                                       "devices", need=_RAN),
+                                   "last, or where step numbers jump. Steps last until the next one begins; "
+                                   "between_steps_ps of steps is the time after their ends",
+                                   "outside of steps, summed over devices", need=_RAN),
 }  # fmt: skip
 OPENING = Opening(
     (

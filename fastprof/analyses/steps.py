@@ -251,7 +251,9 @@ SCALARS = {
                                   "slow steps, summed over hosts"),
     "slow_step_excess_ps": ScalarSpec("ps", "time of these steps beyond the median",
                                       "excess of slow steps, summed over hosts"),
-    "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step; sum over hosts",
+    "between_steps_ps": ScalarSpec("ps", "time between steps, in which no core of a host is in a step: from the end of "
+                                   "one to the start of the next; sum over hosts. between_steps_ps of gaps is time "
+                                   "that belongs to no step",
                                    "between steps, summed over hosts"),
     "between_steps_share": ScalarSpec(
         "share", "between_steps_ps / time from the first start to the last end of steps, sum over hosts"

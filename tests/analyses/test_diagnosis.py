@@ -54,7 +54,7 @@ def test_a_device_that_only_copies_does_not_count() -> None:
     counts = [three.scalars[f"{of}device_count"].value for of in ("", "used_", "computing_")]
     assert counts == [3, 2, 1]
     assert three.scalars["compute_share"].value == one.scalars["compute_share"].value
-    assert three.scalars["headline"].value == f"1 of 3 GPUs computes. {one.scalars['headline'].value}"
+    assert three.scalars["headline"].value == f"1 of 3 GPUs computes; 1 only copies. {one.scalars['headline'].value}"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_short_kernels_that_take_longer_than_their_launches_are_not_too_short() 
         pytest.skip("no captures beside the project")
     report = fastprof.load(path).diagnosis()
     rows = {row["cause"]: row for row in report.tables["findings"].to_pylist()}
-    assert report.scalars["headline"].value.startswith("2 of 8 GPUs compute. GPUs idle, cause not captured")
+    assert report.scalars["headline"].value.startswith("2 of 8 GPUs compute; 1 only copies. GPUs idle, cause not ")
     assert "small_ops" not in rows
     assert rows["launch"]["detail"].startswith("1,330 kernels of 22.32 µs on average were launched; devices wait ")
 

@@ -78,7 +78,7 @@ def host(slower: int) -> bytes:
 def test_the_slowest_host_is_named() -> None:
     (row,) = (row for row in findings(host(0), host(2 * MS)) if row["cause"] == "straggler")
     assert (row["is_bound"], row["certainty"], row["cost_ps"]) == (True, "likely", 8 * MS)
-    assert row["title"].endswith("is the slowest host: its steps take 20.0 % longer than the median of the hosts")
+    assert row["title"].endswith("is the slowest host: its steps take 20.0 % longer than the other host")
     assert row["detail"] == "It is the slowest in 4 of 4 steps; largest difference: device compute."
     assert "straggler" not in {row["cause"] for row in findings(host(0), host(0))}
     hosts = [host(slower * MS) for slower in (0, 2, 0, 1, 0)]
@@ -240,3 +240,11 @@ def test_what_input_takes_while_another_thread_launches_is_an_upper_bound() -> N
     )
     row = found(event("PjRtStreamExecutorLoadedExecutable::Execute", 3 * MS, MS // 2))
     assert (row["cause"], row["is_bound"], row["detail"]) == ("input", False, None)
+
+
+def test_devices_that_only_copy_are_told_from_those_that_compute(captures: Path) -> None:
+    """Of 8 GPUs, two compute, and one gets a copy of 34 us only."""
+    found = fastprof.load(captures / "xspace" / "gpu-v100x8-tf").diagnosis().scalars
+    names = ("device_count", "used_device_count", "computing_device_count")
+    assert [found[name].value for name in names] == [8, 3, 2]
+    assert str(found["headline"].value).startswith("2 of 8 GPUs compute; 1 only copies. ")

@@ -27,7 +27,7 @@ from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, CAUSE_NAMES
 from fastprof.derive.communication.communication_remarks import describe_delay, measure_saving
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES
 from fastprof.derive.steps.step_database import count_steps_per_batch
-from fastprof.derive.steps.stragglers import count_as_slow
+from fastprof.derive.steps.stragglers import count_as_slow, describe_median
 from fastprof.schema.columns import number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_measure, format_step_category, format_time
@@ -48,14 +48,15 @@ HostRow = reports.Steps.hosts
 
 def find_slow_host(facts: DiagnosisFacts) -> Iterator[Finding]:
     """Find the host that is slowest in most steps. Others wait for it, as far as the program keeps them together."""
-    rows = [row for row in facts.rows(reports.Steps.hosts) if row.excess_share]
+    hosts = facts.rows(reports.Steps.hosts)
+    rows = [row for row in hosts if row.excess_share]
     worst = _choose_slowest(rows)
     if worst is None:
         return
     share, host = format_measure(worst.excess_share, "share"), worst.host
     steps = count_noun(worst.compared_count, "step", "steps")
     similar = count_as_slow(worst.excess_share, [row.excess_share for row in rows if row is not worst])
-    title = f"{host} is the slowest host: its steps take {share} longer than the median of the hosts"
+    title = f"{host} is the slowest host: its steps take {share} longer than {describe_median(len(hosts))}"
     if similar:
         others = count_noun(similar, "other host is slow", "other hosts are slow")
         title = f"{host} is the slowest host, with steps {share} longer than the median, and {others}, too"

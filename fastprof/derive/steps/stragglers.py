@@ -25,6 +25,7 @@ from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase, ge
 from fastprof.derive.steps.step_figures import COLLECTIVES, COMPUTE, OTHER, break_down_cores, compute_step_times
 from fastprof.schema.columns import Bools, Int64s
 from fastprof.schema.value_classes import dataclass
+from fastprof.wording.quantities import format_step_category
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,11 @@ def count_as_slow(excess_share: float, others: Iterable[float | None]) -> int:
     return sum((other or 0) >= _ALIKE * excess_share for other in others)
 
 
+def describe_median(hosts: int) -> str:
+    """Return what a host is compared with: the lower median, which is the faster one of two hosts."""
+    return "the other host" if hosts == 2 else "the median of the hosts"
+
+
 def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str | None:
     """Return a sentence about the host that is slowest in most steps, by a hundredth at least, or None if there is
     none."""
@@ -246,8 +252,8 @@ def describe_slowest_host(database: StepDatabase, times: list[HostTime]) -> str 
     ):
         return None
     steps = "1 step" if worst.compared_count == 1 else f"{worst.compared_count:,} steps"
-    most = "" if worst.category is None else f", most of it in {worst.category.replace('_', ' ')}"
-    longer = f"{100 * worst.excess_share:.1f} % longer than the median of the hosts"
+    most = "" if worst.category is None else f", most of it in {format_step_category(worst.category)}"
+    longer = f"{100 * worst.excess_share:.1f} % longer than {describe_median(len(times))}"
     alike = count_as_slow(worst.excess_share, [time.excess_share for time in times if time is not worst])
     if alike:
         hosts = "1 other host take" if alike == 1 else f"{alike:,} other hosts take"
