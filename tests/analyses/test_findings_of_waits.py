@@ -242,7 +242,7 @@ def test_what_input_takes_while_another_thread_launches_is_an_upper_bound() -> N
     assert (row["cause"], row["is_bound"], row["detail"]) == ("input", False, None)
 
 
-def test_devices_that_only_copy_are_told_from_those_that_compute(captures: Path) -> None:
+def test_devices_that_only_copy_do_not_compute(captures: Path) -> None:
     """Of 8 GPUs, two compute, and one gets a copy of 34 us only."""
     found = fastprof.load(captures / "xspace" / "gpu-v100x8-tf").diagnosis().scalars
     names = ("device_count", "used_device_count", "computing_device_count")

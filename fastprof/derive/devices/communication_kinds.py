@@ -160,7 +160,7 @@ Ascend and of Gaudi, shared memory of several devices, user buffers of Transform
 
 _EXPERTS: Final = frozenset(
     ("ep", "deep_ep", "hybrid_ep", "mori", "pplx", "uccl", "intranode", "internode", "internode_ll", "moe_comm",
-     "mnnvl_throughput", "moe_alltoall")
+     "nixl_ep", "mnnvl_throughput", "moe_alltoall")
 )  # fmt: skip
 """Namespaces of libraries that send tokens to experts on other devices and fetch the results, among them DeepEP, MORI,
 Perplexity's kernels, UCCL and TensorRT-LLM."""
@@ -177,6 +177,8 @@ _MAY: Final = compile_late(
     re.IGNORECASE,
 )
 """A quick test that every collective passes, and few other kernels: a name without any of these words is compute."""
+_FUSED: Final = compile_late("triton_[a-z]{2,3}_fused_")
+"""How Inductor names what it fuses: after the ops, which may be those that prepare or wait for a collective."""
 _WORD_ENDS: Final = compile_late(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=2[A-Za-z])|(?<=l2)")
 _MANGLED: Final = compile_late(r"_ZN?[KVr]*L?(?=\d)")
 _LENGTH: Final = compile_late(r"\d{1,3}")
@@ -187,7 +189,7 @@ _MOST: Final = 4_096
 @lru_cache(1 << 15)
 def find_collective_kind(kernel: str) -> CommunicationKind | None:
     """Return the communication kind of a kernel, or None if the kernel computes."""
-    if not _MAY.search(kernel, 0, _MOST):
+    if not _MAY.search(kernel, 0, _MOST) or _FUSED.match(kernel):
         return None
     *path, function = _split_kernel_name(kernel[:_MOST])
     words = _split_words(function)
