@@ -34,6 +34,9 @@ _LOOKS_LIKE = (
     (compile_late(rb"\x93NUMPY"), "an array of NumPy (.npy)"),
     (compile_late(rb"\x89HDF\r\n"), "an HDF5 file"),
     (compile_late(rb"\x7fELF|MZ\x90\x00|[\xce\xcf]\xfa\xed\xfe|\xca\xfe\xba\xbe"), "an executable or a library"),
+    (compile_late(rb"PERFILE2|2ELIFREP"), "a recording of Linux perf; `perf report` shows it"),
+    (compile_late(rb"NVR\0"), "a report of Nsight Compute (.ncu-rep); `ncu --import` shows it"),
+    (compile_late(rb"version https://git-lfs\.github\.com/"), "a pointer of Git LFS; `git lfs pull` downloads it"),
     (compile_late(rb"NVIDIA Tegra Profiler Report"), f"a report of Nsight Systems (.nsys-rep); {_NSYS}"),
     (compile_late(rb"\x80[\x02-\x05][\x80-\x95(cX}\]KJMGN]"), "a pickle, such as a memory snapshot of PyTorch; "
      "https://pytorch.org/memory_viz shows memory snapshots"),
@@ -168,8 +171,14 @@ _OF_PACKETS = frozenset(((8, 0), (10, 0), (50, 2)))
 """Fields of Perfetto's packets and their wire types: time, sequence, packets that are compressed. Planes have none."""
 
 
+_ONNX = compile_late(rb"\x08[\x01-\x1f]\x12[\x01-\x7f](?:pytorch|onnx|tf2onnx|keras2onnx|skl2onnx)")
+"""How a model begins: its version and what wrote it."""
+
+
 def _find_protobuf_format(head: bytes) -> str | None:
-    """Return the format that the first messages show: Perfetto packets, or pprof sample types (pairs of numbers)."""
+    """Return the format that the first fields show: ONNX, Perfetto packets, pprof sample types (pairs of numbers)."""
+    if _ONNX.match(head):
+        return "a model in ONNX"
     starts = ((number, value) for number, _, value, _ in _read_beginning(head))
     messages = [value for number, value in islice(starts, 2) if number == 1 and isinstance(value, memoryview)]
     begin = [[(number, kind) for number, kind, _, _ in _read_beginning(message)] for message in messages]

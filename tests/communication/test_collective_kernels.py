@@ -61,6 +61,7 @@ SOUND_ALIKE = (
     "warp_all_reduce_kernel",
     "void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)",
     "loop_gather_fusion", "input_reduce_fusion_3", "input_scatter_fusion", "wrapped_broadcast", "loop_broadcast_fusion",
+    "triton_poi_fused__to_copy_all_gather_into_tensor_wait_tensor_0", "triton_red_fused_all_reduce_native_layer_norm_3",
     "acclimate_kernel", "void succlient::run(int)", "data2array_kernel", "_ZN2at6native13reduce_kernelILi512EEEvT_",
     "", "void", "<<<<", "_ZN999x", "(((", "::",
 )  # fmt: skip

@@ -141,6 +141,36 @@ def test_an_event_far_after_all_others_does_not_count() -> None:
     assert profile.diagnosis().scalars["window_ps"].value == 10_000_000_000
 
 
+@pytest.mark.parametrize(("name", "is_wrong"), [("", True), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", False)])
+def test_a_last_kernel_far_longer_than_others_of_its_name_does_not_count(name: str, is_wrong: bool) -> None:
+    """The last of 10 kernels of 0.1 ms lasts 2 s. A collective may wait so long for other hosts."""
+
+    def change(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        kept = without_wrong_end(events)
+        last = max((one for one in kept if of_gpu(one)), key=lambda one: one["ts"])
+        last["dur"] = 2_000_000
+        for one in [one for one in kept if of_gpu(one) and one["name"] == last["name"]]:
+            one["name"] = name or one["name"]
+        return kept
+
+    profile = changed("i04-bogusdur", change)
+    window = profile.diagnosis().scalars["window_ps"].value
+    assert isinstance(window, int)
+    assert (window < 11 * 10**9) is is_wrong
+    assert ("others of its name last 100.0 µs at most" in incomplete(profile)) is is_wrong
+
+
+def test_kernels_whose_durations_are_all_0_are_recorded() -> None:
+    def change(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [one | {"dur": 0} if of_gpu(one) else one for one in without_wrong_end(events)]
+
+    profile = changed("i04-bogusdur", change)
+    text = "All 20 recorded kernels have a duration of 0: device time is unknown"
+    assert profile.diagnosis().scalars["headline"].value == f"{text}."
+    assert profile.diagnosis().scalars["compute_share"].reason == text
+    assert profile.kernel_stats().scalars["occurrences"].value == 20
+
+
 def test_a_kernel_long_before_its_launch_does_not_count() -> None:
     def change(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kept = without_wrong_end(events)

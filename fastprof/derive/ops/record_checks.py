@@ -9,6 +9,9 @@ an event that lasts beyond later ones of its stream has a wrong end::
     stream  |=kernel=| |=kernel=| |=kernel=|
                  |====== wrong end ===================...
 
+A kernel that is the last of its stream has a wrong end if it lasts until long after everything else, and far longer
+than all others of its name.
+
 An event far outside the time that all other events of the host take has a wrong begin: the call that launched it, and
 what waited for it, would have been recorded, too. So has a single event long before the call that launched it; if
 many are, the clocks of host and GPU differ.
@@ -57,6 +60,9 @@ _FAR: Final = 0.2
 """An event is far from the others if the time between is longer than this share of their time."""
 _MOST_FAR: Final = 3
 """More events far from the others are work."""
+_FEWEST_ALIKE: Final = 3
+_ENDLESS: Final = 100
+"""A kernel that lasts this many times the longest of several others of its name may have a wrong end."""
 _EARLY_EVENT_PS: Final = 1_000_000_000
 """An event this long before its launch, or after a call that waited for it, has wrong times, unless more than this
 share of all events have."""
@@ -85,6 +91,7 @@ def drop_impossible_events(events: HostEvents, *, entire: bool) -> HostEvents:
         impossible += _find_out_of_order(events, {event.row for event in impossible})
     if entire:
         impossible += _find_far(events, lines, {event.row for event in impossible})
+        impossible += _find_endless(events, lines, {event.row for event in impossible})
     if not impossible:
         return events
     keep = np.ones(len(events), bool)
@@ -201,6 +208,33 @@ def _find_far(events: HostEvents, streams: list[Line], known: set[int]) -> list[
             where = f"all other events of the host are from {format_time(begin)} to {format_time(end)}"
             return [_make_impossible_event(events, int(row), where) for row in rows[far].tolist()]
     return []
+
+
+def _find_endless(events: HostEvents, streams: list[Line], known: set[int]) -> list[ImpossibleEvent]:
+    """Return the kernel that ends long after everything else, if it is far longer than all others of its name. It is
+    the last of its stream, so no later one shows that its end is wrong. Collectives may wait for other hosts."""
+    rows = np.concatenate([np.arange(line.first, line.last) for line in streams] or [np.zeros(0, np.int64)])
+    rows = rows[~np.isin(rows, list(known))] if known else rows
+    if len(rows) <= _FEWEST_ALIKE:
+        return []
+    duration = np.maximum(events.duration_ps[rows], 0)
+    end = add_durations(events.start_ps[rows], duration)
+    last = int(end.argmax())
+    others = np.arange(len(rows)) != last
+    begin = int(events.start_ps[rows].min())
+    rest_end = int(end[others].max())
+    if int(end[last]) - rest_end <= rest_end - begin:
+        return []
+    meta = events.meta[rows]
+    alike = others & (meta == meta[last])
+    longest = int(duration[alike].max(initial=0))
+    extent = _find_extent_of_threads(events)
+    is_near = extent is not None and int(end[last]) - extent[1] <= extent[1] - min(extent[0], begin)
+    is_alike = np.count_nonzero(alike) < _FEWEST_ALIKE or int(duration[last]) < _ENDLESS * longest
+    if is_near or is_alike or find_collective_kind(events.names[meta[last]]) is not None:
+        return []
+    why = f"others of its name last {format_time(longest)} at most, and all other events end before"
+    return [_make_impossible_event(events, int(rows[last]), why)]
 
 
 def _were_launched(events: HostEvents, rows: Int64s) -> bool:
