@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from effort import takes_less
@@ -13,6 +14,7 @@ from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses import ANALYSES
+from fastprof.cli import main
 from fastprof.derive.causes import slow_steps
 from fastprof.derive.devices.op_names import drop_serial
 from fastprof.derive.ops import op_work
@@ -89,3 +91,34 @@ def test_texts_of_reports_cut_long_names() -> None:
     trace = json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "H100"}], "traceEvents": events})
     reports = fastprof.load(trace.encode()).reports(*ANALYSES)
     assert {report: size for report, made in reports.items() if (size := len(made.to_text())) > 10_000} == {}
+
+
+def test_texts_cut_names_that_tables_keep(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Names of 300,000 letters in every field that reports write sentences of."""
+
+    def slice_of(name: str, tid: int, at: int, duration: int, category: str, **args: object) -> dict[str, object]:
+        names = {"ph": "X", "name": name, "pid": 0, "tid": tid, "cat": category, "args": args}
+        return names | {"ts": 1000 + at, "dur": duration}
+
+    long = "x" * 300_000
+    collective = f"ncclDevKernel_AllReduce_{long}"
+    events = []
+    for step in range(4):
+        at = 1000 * step
+        ids = (2 * step + 1, 2 * step + 2)
+        events += [
+            slice_of(f"{long}annotation", 1, at, 1000, "user_annotation"),
+            *(slice_of(f"{long}aten::mm", 1, at + 40 * n, 30, "cpu_op", **{"External id": ids[n]}) for n in range(2)),
+            *(slice_of("launchKernel", 1, at + 5 + 40 * n, 5, "cuda_runtime", correlation=ids[n]) for n in range(2)),
+            slice_of(f"{long}gemm", 7, at + 100, 500, "kernel", device=0, stream=7, correlation=ids[0]),
+            slice_of(collective, 7, at + 600, 300, "kernel", device=0, stream=7, correlation=ids[1]),
+        ]
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    profile = fastprof.load(path)
+    assert f"{long}gemm" in profile.kernel_stats().tables["kernels"]["name"].to_pylist()
+    for report in profile.reports(*ANALYSES).values():
+        assert all(len(notice.text) < 2_000 for notice in report.notices), report.analysis
+    for verb in ("diagnosis", "overview", "kernel-stats", "communication", "steps", "gaps", "info"):
+        assert main.main([verb, str(path)]) == 0
+        assert len(capsys.readouterr().out) < 20_000, verb

@@ -63,6 +63,7 @@ from fastprof.schema.tables import Bytes, Column, Count, Flag, Formula, Kind, Pi
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import find_lines
 from fastprof.tables.needs import Needs
+from fastprof.wording.quantities import LONG, shorten_name
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
@@ -508,7 +509,8 @@ def _describe_missed(rows: Sequence[KernelRow], share: float) -> Notice:
     return Notice(
         "recommendation",
         f"{100 * share:.1f} % of kernel time is in kernels without {units}, of ops that could use them; the "
-        f"longest is {worst.name} of {worst.op or 'an unknown op'}. {types} and sizes that are "
+        f"longest is {shorten_name(worst.name, LONG)} of {shorten_name(worst.op or 'an unknown op', LONG)}. {types} "
+        "and sizes that are "
         "multiples of 8 let libraries choose kernels that do.",
     )
 

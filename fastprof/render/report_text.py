@@ -145,7 +145,8 @@ def list_paragraphs(table: pa.Table, look: Look) -> Iterator[tuple[str, list[tup
     """Yield the head of each row, with its amounts, and its other strings with the names of their columns."""
     fields = list(table.schema)
     for row in table.to_pylist():
-        texts = [(field.name, row[field.name]) for field in fields[1:] if isinstance(row[field.name], str)]
+        known = [(field.name, row[field.name]) for field in fields[1:] if isinstance(row[field.name], str)]
+        texts = [(name, fit_text(text, _MOST_CELLS)) for name, text in known]
         yield look.fit(_format_head(fields, row)), [(name.replace("_", " "), text) for name, text in texts]
 
 

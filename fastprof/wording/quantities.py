@@ -55,6 +55,10 @@ def list_few(names: Iterable[str], limit: int = 5) -> str:
     return ", ".join(listed[:limit]) + more
 
 
+LONG: Final = 120
+"""Letters of a name in a sentence that is about it."""
+
+
 def shorten_name(name: str, limit: int = 40) -> str:
     """Cut a name with … to this length."""
     return name if len(name) <= limit else name[: limit - 1] + "…"

@@ -17,7 +17,7 @@ from fastprof.derive.communication.meetings import Meetings
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, WITH_HOST, CommunicationKind
 from fastprof.derive.devices.device_events import NothingRan
 from fastprof.schema.columns import Int64s
-from fastprof.wording.quantities import count_noun, format_measure, format_moment, shorten_name
+from fastprof.wording.quantities import LONG, count_noun, format_measure, format_moment, shorten_name
 
 ALONE = "no host met another in a collective"
 HIDDEN = "hosts met only in asynchronous collectives, which may end long before a host checks"
@@ -238,8 +238,8 @@ def _describe_costs(
         )
     text = (
         f"{100 * exposed / recorded:.1f} % of recorded device time goes to collectives, copies and feeds that no "
-        f"compute hides, most to the kind {kind}. The costliest op is {op}, with {format_moment(of_op)} over all "
-        f"devices.{gain} {hide}"
+        f"compute hides, most to the kind {kind}. The costliest op is {shorten_name(op, LONG)}, with "
+        f"{format_moment(of_op)} over all devices.{gain} {hide}"
     )
     yield "recommendation", text
 

@@ -38,7 +38,7 @@ from fastprof.schema.columns import Bools, Int32s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Plane
 from fastprof.wording.patterns import compile_late
-from fastprof.wording.quantities import count_noun, list_few, shorten_name
+from fastprof.wording.quantities import LONG, count_noun, list_few, shorten_name
 
 if TYPE_CHECKING:
     from fastprof.wording.amounts import Steps
@@ -308,7 +308,7 @@ def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
     if every:
         return _make_execution_source(groups, of_planes, MODULES, "each execution of a compiled program is a step")
     several = len({name for runs in of_planes for name in runs.counts()}) > 1
-    what = f"{main}, the program with the most time," if several else main
+    what = shorten_name(main, LONG) + (", the program with the most time," if several else "")
     chosen = [of_plane.of_module(main) for of_plane in of_planes]
     return _make_execution_source(groups, chosen, MODULES, f"each execution of {what} is a step")
 
@@ -322,7 +322,7 @@ def _make_repeated_source(
     groups: Groups, forest: Callable[[], EventForest], repeated: inferred_steps.RepeatedAnnotation
 ) -> StepSource | None:
     events = groups.events
-    why = f"each annotation {repeated.name} is a step"
+    why = f"each annotation {shorten_name(repeated.name, LONG)} is a step"
     if not _has_devices(events):
         made = _make_execution_source(groups, inferred_steps.convert_to_executions(events, repeated), ANNOTATIONS, why)
         return replace(made, marks=repeated.rows)
