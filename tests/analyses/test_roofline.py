@@ -331,3 +331,11 @@ def test_whether_the_roofline_is_asked_for_changes_no_other_answer(captures: Pat
     assert alone.tables["findings"].num_rows > 0
     assert alone.tables == both["diagnosis"].tables and alone.scalars == both["diagnosis"].scalars
     assert "step" in both["roofline"].tables["totals"]["scope"].to_pylist()
+
+
+def test_collectives_are_not_bound_by_memory() -> None:
+    ops = fastprof.load("demo/xla").roofline().tables["ops"].to_pylist()
+    collectives = [row for row in ops if str(row["category"]).startswith("all-reduce")]
+    assert len(collectives) > 4
+    assert {(row["bound_by"], row["lost_ps"]) for row in collectives} == {(None, None)}
+    assert {row["bound_by"] for row in ops if row["category"] == "convolution fusion"} <= {"Compute", "HBM"}

@@ -263,7 +263,8 @@ def _make_memory_columns(memory: RooflineMemory) -> tuple[Column, ...]:
 MEMORY: Final = tuple(column for memory in MEMORIES for column in _make_memory_columns(memory))
 BOUND_BY: Final = Text(
     "bound_by", "resource that the op used closest to its peak: Compute, HBM, or a TPU memory and a direction; null: "
-    f"the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}",
+    f"the work of the op or the peaks of the device are unknown, or the op did no work{_WAITS}, or it is a collective, "
+    "which links and other devices limit",
     attrgetter("efficiency.bound_by"),
 )  # fmt: skip
 

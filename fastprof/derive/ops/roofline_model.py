@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.devices import device_peaks
+from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, find_communication
 from fastprof.derive.ops.gpu_kernels import MEMSET
 from fastprof.derive.ops.op_table import CMEM, READ, VMEM, WRITE, OpTable, is_container
 from fastprof.derive.ops.op_work import mark_transfers
@@ -184,7 +185,7 @@ class Efficiency:
     utilisation: Float64s
     """[n, k] of each peak; NaN if the peak, the op's work or time is unknown, or it waits (op_work.mark_transfers)."""
     bound_by: list[str | None]
-    """Name of the ceiling that the op comes nearest to; None if it is unknown, or it has no work."""
+    """Name of the ceiling that the op comes nearest to; None if it is unknown, it has no work, or is a collective."""
     efficiency: Float64s
     """The utilisation of that one; NaN if the peak or work of arithmetic or of HBM is unknown. Above 1: the op cannot
     have done the recorded work in its time, such as the start of a copy that goes on after it."""
@@ -233,7 +234,7 @@ def _name_nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float
     filled = np.where(np.isnan(utilisation), -1.0, utilisation)
     nearest = filled.argmax(axis=1)
     most: Float64s = filled[np.arange(len(table)), nearest]
-    known: Bools = np.asarray(~np.isnan(utilisation[:, :2]).any(axis=1))
+    known: Bools = np.asarray(~np.isnan(utilisation[:, :2]).any(axis=1)) & ~_mark_collectives(table)
     efficiency = np.where(known, most, np.nan)
     names = [ceiling.name for ceiling in beneath]
     bound_by = [
@@ -243,6 +244,12 @@ def _name_nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float
     least: Float64s = efficiency * table.time_ps
     lost: Float64s = np.where(is_container(table), np.nan, np.maximum(table.self_ps - least, 0.0))
     return Efficiency(beneath, utilisation, bound_by, efficiency, least, lost)
+
+
+def _mark_collectives(table: OpTable) -> Bools:
+    """Mark collectives: links and other devices limit them, not memory bandwidth or arithmetic."""
+    parts = [find_communication(*op) for op in zip(table.category, [""] * len(table), table.name, strict=True)]
+    return np.array([part is not None and part.kind.scope == BETWEEN_DEVICES for part in parts], np.bool_)
 
 
 def _list_work(table: OpTable) -> dict[str, Float64s]:
