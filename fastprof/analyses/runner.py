@@ -407,11 +407,14 @@ def _note_flaws(records: Sequence[HostRecords], reports: dict[str, AnalysisRepor
     return {name: flawed(report) if is_of_devices(get_analysis(name)) else report for name, report in reports.items()}
 
 
+_MIXED_JOBS: Final = "Figures of all hosts would mix them; --run 'job 1' chooses one of them."
+
+
 def _list_host_notices(log: ImportLog) -> list[Notice]:
     """Return notices of hosts of several jobs, of rank phases that are left out, and of hosts that cannot be read."""
     rows = log.rows()
     notices = [
-        Notice("warning", f"{row.example[0].upper()}{row.example[1:]}. Figures of all hosts would mix them.")
+        Notice("warning", f"{row.example[0].upper()}{row.example[1:]}. {_MIXED_JOBS}")
         for row in rows
         if row.code == SEVERAL_JOBS
     ]
