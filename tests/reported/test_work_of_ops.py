@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import fastprof
@@ -37,3 +38,22 @@ def test_the_work_of_attention_follows_from_its_shapes() -> None:
     }
     ops = fastprof.load(HERE / "p9-attention.json.gz").roofline().tables["ops"].to_pylist()
     assert [round(row["flops_per_s"] * 0.4e-3) for row in ops if row["flops_per_s"]] == [34_359_738_368]
+
+
+def test_the_work_of_grouped_products_is_unknown() -> None:
+    """How many rows each group has is in the values of the offsets, which are not recorded."""
+    arguments = {"Input Dims": [[512, 2048], [8, 2048, 1024], [8]], "Input type": ["c10::BFloat16"] * 2 + ["int"]}
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::_grouped_mm", "pid": 5, "tid": 5, "ts": 1000, "dur": 50,
+         "args": {"External id": 1, **arguments}},
+        {"ph": "X", "cat": "kernel", "name": "grouped_gemm", "pid": 0, "tid": 7, "ts": 1010, "dur": 30,
+         "args": {"device": 0, "stream": 7, "External id": 1}},
+    ]  # fmt: skip
+    listed = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
+    trace = {"schemaVersion": 1, "deviceProperties": listed, "traceEvents": events}
+    profile = fastprof.load(json.dumps(trace).encode())
+    (row,) = (row for row in profile.op_stats().tables["device_ops"].to_pylist() if row["category"] != "IDLE")
+    assert (row["category"], row["self_ps"]) == ("aten::_grouped_mm", 30 * 10**6)
+    assert (row["flops"], row["accessed_bytes"]) == (None, None)
+    reached = profile.roofline().scalars["flops_per_s"]
+    assert (reached.value, reached.reason) == (None, "no op records its work")
