@@ -329,12 +329,6 @@ def _explain_no_work(flaws: Sequence[Flaw]) -> str:
     return next((flaw.text for flaw in flaws if flaw.hides_devices), NO_WORK)
 
 
-def _describe_timeless_kernels(facts: DiagnosisFacts) -> str:
-    """Say that the kernels of a run without device time are recorded; "" without any."""
-    count = facts.figures(reports.KernelStats).occurrences
-    return f"All {count:,} recorded kernels have a duration of 0: device time is unknown." if count else ""
-
-
 def _describe_idle_run(kept: Sequence[DiagnosisHostState]) -> str:
     """Return the headline of a run in which no device ran anything, with the Python function that took its time."""
     known = [host.longest for host in kept if host.longest is not None]
@@ -404,7 +398,8 @@ def _compute_values(
     nameless = facts.framework == UNKNOWN
     values["framework"] = (None, "no name in the capture shows the framework") if nameless else facts.framework
     if not facts.window_ps:
-        timeless = _describe_timeless_kernels(facts)
+        count = facts.figures(reports.KernelStats).occurrences
+        timeless = f"All {count:,} recorded kernels have a duration of 0: device time is unknown." if count else ""
         unknown = (None, timeless.removesuffix(".") if timeless and not hidden else _explain_no_work(flaws))
         headline = hidden or timeless or _describe_idle_run(kept)
         headline += _SERVES if any(host.serves for host in kept) else ""

@@ -241,8 +241,8 @@ def get_figure_name(name: str, analysis: Analysis) -> str:
 
 def label_value(value: str, words: Mapping[str, str]) -> str:
     """Return the display name of a value, or of each value of a list; other texts stay unchanged."""
-    values = value.split(", ")
-    return ", ".join(words[one] for one in values) if all(one in words for one in values) else value
+    parts = value.split(", ")
+    return ", ".join(words[part] for part in parts) if all(part in words for part in parts) else value
 
 
 def get_figures(section: Section, report: AnalysisReport, analysis: Analysis) -> dict[str, Scalar]:

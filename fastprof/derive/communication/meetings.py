@@ -481,14 +481,14 @@ def _cut_blocks(many: Int64s) -> Iterator[slice]:
 
 
 class Attendance:
-    """Attendance of each device: the number of its meetings, how late it came after the first device, or -1 if some are
-    of several hosts, and how long it waited. ``shows_wait``, ``shows_last``, ``shows_cause``: whether any of its
-    meetings, or any that its host has with others, shows the wait, the last device, or both."""
+    """Attendance of each device: its ``host``, the number of its meetings, how late it came after the first device, or
+    -1 if some are of several hosts, and how long it waited. ``shows_wait``, ``shows_last``, ``shows_cause``: whether
+    any of its meetings, or any that its host has with others, shows the wait, the last device, or both."""
 
     def __init__(self, devices: int) -> None:
         self.meetings, self.late_ps, self.waited_ps = np.zeros((3, devices), np.int64)
         self.shows_wait, self.shows_last, self.shows_cause, self._unknown = np.zeros((4, devices), np.bool_)
-        self._host = np.full(devices, -1, np.int64)
+        self.host = np.full(devices, -1, np.int64)
 
     def add(self, block: MeetingBlock) -> None:
         count = len(self.meetings)
@@ -498,18 +498,13 @@ class Attendance:
         self.waited_ps = _add_sums(self.waited_ps, block.device, block.waited_ps)
         alone = block.late_ps >= 0
         self._unknown[block.device[~alone]] = True
-        self._host[block.device] = block.host
+        self.host[block.device] = block.host
         self.shows_wait[block.device[block.shows_wait]] = True
         self.shows_last[block.device[alone]] = True
         self.shows_cause[block.device[alone & block.shows_wait]] = True
 
     def done(self) -> None:
         self.late_ps[self._unknown] = -1
-
-    def note_last(self, host: Int64s, shows_wait: Bools) -> None:
-        """Note hosts that met others in meetings whose last device is known. ``shows_wait``: of each."""
-        self.shows_last |= np.isin(self._host, host)
-        self.shows_cause |= np.isin(self._host, host[shows_wait])
 
 
 def _add_sums(sums: Int64s, device: Int32s, values: Int64s) -> Int64s:
@@ -598,7 +593,10 @@ class Meetings:
         apart_in = find_most_by(each.attended.meeting, apart[each.attended.host].astype(np.int64), len(self)) > 0
         self.first[apart_in], self.last[apart_in] = -1, -1
         known = np.flatnonzero(self.last[each.attended.meeting] >= 0)
-        self.attendance.note_last(each.attended.host[known], self.wait_ps[each.attended.meeting[known]] >= 0)
+        shows_wait = self.wait_ps[each.attended.meeting[known]] >= 0
+        attendance, host = self.attendance, each.attended.host[known]
+        attendance.shows_last |= np.isin(attendance.host, host)
+        attendance.shows_cause |= np.isin(attendance.host, host[shows_wait])
         del self._hosts, self.encounters
 
 

@@ -234,7 +234,10 @@ def _name_nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float
     filled = np.where(np.isnan(utilisation), -1.0, utilisation)
     nearest = filled.argmax(axis=1)
     most: Float64s = filled[np.arange(len(table)), nearest]
-    known: Bools = np.asarray(~np.isnan(utilisation[:, :2]).any(axis=1)) & ~_mark_collectives(table)
+    parts = [find_communication(*op) for op in zip(table.category, [""] * len(table), table.name, strict=True)]
+    # links and other devices limit collectives, not memory bandwidth or arithmetic
+    meets = np.array([part is not None and part.kind.scope == BETWEEN_DEVICES for part in parts], np.bool_)
+    known: Bools = np.asarray(~np.isnan(utilisation[:, :2]).any(axis=1)) & ~meets
     efficiency = np.where(known, most, np.nan)
     names = [ceiling.name for ceiling in beneath]
     bound_by = [
@@ -244,12 +247,6 @@ def _name_nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float
     least: Float64s = efficiency * table.time_ps
     lost: Float64s = np.where(is_container(table), np.nan, np.maximum(table.self_ps - least, 0.0))
     return Efficiency(beneath, utilisation, bound_by, efficiency, least, lost)
-
-
-def _mark_collectives(table: OpTable) -> Bools:
-    """Mark collectives: links and other devices limit them, not memory bandwidth or arithmetic."""
-    parts = [find_communication(*op) for op in zip(table.category, [""] * len(table), table.name, strict=True)]
-    return np.array([part is not None and part.kind.scope == BETWEEN_DEVICES for part in parts], np.bool_)
 
 
 def _list_work(table: OpTable) -> dict[str, Float64s]:
