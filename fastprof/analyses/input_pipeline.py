@@ -34,6 +34,7 @@ from fastprof.analyses.findings.advice import get_advice as advice_on
 from fastprof.analyses.op_stats import OpDatabase
 from fastprof.analyses.steps import CATEGORY_WORDS
 from fastprof.analyses.steps import SCALARS as OF_STEPS
+from fastprof.derive.causes.callees import find_callees
 from fastprof.derive.causes.gaps import longest_loading
 from fastprof.derive.devices.op_names import TENSORFLOW, choose_framework, find_host_framework
 from fastprof.derive.ops import record_checks
@@ -277,7 +278,10 @@ def of_host(host: Host, params: Params) -> InputHostState:
     )
     if kept.loader.waited_ps:
         return kept
-    return replace(kept, loading=longest_loading(host.events, host.causes_from(AUTO), host.foremost_from(AUTO)))
+    loading, time_ps = longest_loading(host.events, host.causes_from(AUTO), host.foremost_from(AUTO))
+    if loading is not None:
+        loading = find_callees(host.events).get(loading, loading)
+    return replace(kept, loading=(loading, time_ps))
 
 
 def examine(db: StepDatabase, host_ops: Ops, core_id: int | None = None) -> InputPipeline:

@@ -139,7 +139,7 @@ def loads(*nested: str) -> list[Event]:
         ("tf_data_pool/7", loads("PyFunc:PyFunc", "$a/train.py:5 __getitem__", "$a/train.py:8 decode"),
          "$a/train.py:8 decode"),
         ("python", [event("$threading.py:9 run", 0, 90 * MS), *loads("$train.py:5 __getitem__", "$train.py:8 decode")],
-         "$train.py:5 __getitem__"),
+         "$train.py:8 decode in __getitem__"),
         ("python", loads("$py_dataset_adapter.py:90 get_item", "$train.py:5 sample"),
          "$py_dataset_adapter.py:90 get_item"),
     ],

@@ -62,7 +62,8 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
     },
     WITH_WORKERS: {
         UNKNOWN: "The workers of the DataLoader are slower than the steps: add workers if cores are free "
-                 "(num_workers), a larger prefetch_factor, and less to do in __getitem__ and collate_fn.",
+                 "(num_workers), a larger prefetch_factor, and less to do in __getitem__ and collate_fn. Workers are "
+                 "other processes, which are not recorded: run once with num_workers=0 to see the slow function.",
     },
     OF_PYTHON: {
         UNKNOWN: "Threads run Python one at a time: load in processes (workers and use_multiprocessing=True of "

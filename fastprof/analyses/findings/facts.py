@@ -18,6 +18,7 @@ from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import get_advice
 from fastprof.analyses.findings.recompilation import Recompilation
 from fastprof.decode.plane_kinds import pluralise_device
+from fastprof.derive.causes.callees import find_around, find_callees
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.causes.time_by_cause import CAUSE_NAMES, Budget, SessionBudget
 from fastprof.derive.devices.op_names import is_frame
@@ -125,10 +126,13 @@ class EventNames:
 
     ``defined``: file and line of each Python function that the tracer saw, "" if functions share its name.
     ``callers``: the function and line that calls each slow compiled function for longest.
-    ``in_pipelines``: self time of each Python function that tf.data calls, directly or not."""
+    ``callees``: the innermost function of the same file that takes at least half of a long function's time, by the
+    name of the long function. ``in_pipelines``: self time of each Python function that tf.data calls, directly or
+    not."""
 
     defined: Mapping[str, str] = field(default_factory=dict)
     callers: Mapping[str, str] = field(default_factory=dict)
+    callees: Mapping[str, str] = field(default_factory=dict)
     in_pipelines: Mapping[str, int] = field(default_factory=dict)
 
     def add_caller(self, event: str) -> str:
@@ -145,20 +149,23 @@ class EventNames:
 
 def collect_names(events: HostEvents) -> EventNames:
     """Collect the names of a host. ``events``: its events, including derived ones."""
-    return EventNames(_find_definitions(events.recorded_names), _find_callers(events), _sum_in_pipelines(events))
+    callers, callees = _find_callers(events), find_callees(events)
+    return EventNames(_find_definitions(events.recorded_names), callers, callees, _sum_in_pipelines(events))
 
 
 def join_names(hosts: Iterable[EventNames]) -> EventNames:
     """Join the names of all hosts, leaving out definitions that differ."""
     defined: dict[str, str] = {}
     callers: dict[str, str] = {}
+    callees: dict[str, str] = {}
     in_pipelines: Counter[str] = Counter()
     for host in hosts:
         in_pipelines.update(host.in_pipelines)
         for function, place in host.defined.items():
             defined[function] = place if defined.get(function, place) == place else ""
-        callers.update({name: caller for name, caller in host.callers.items() if name not in callers})
-    return EventNames(defined, callers, in_pipelines)
+        callers = {**host.callers, **callers}
+        callees = {**host.callees, **callees}
+    return EventNames(defined, callers, callees, in_pipelines)
 
 
 def _find_definitions(names: Iterable[str]) -> dict[str, str]:
@@ -195,7 +202,6 @@ def _find_callers(raw: HostEvents) -> dict[str, str]:
 
 CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 """Ops in which tf.data calls Python functions."""
-_DEEPEST: Final = 100
 
 
 def _sum_in_pipelines(raw: HostEvents) -> dict[str, int]:
@@ -203,16 +209,9 @@ def _sum_in_pipelines(raw: HostEvents) -> dict[str, int]:
     lined = np.array([has_line(name) for name in raw.names], np.bool_)
     if not calls.any() or not lined.any():
         return {}
-    parent = find_enclosing(raw)
-    own_ps = raw.duration_ps - sum_by(parent, raw.duration_ps, len(raw))
+    own_ps = raw.duration_ps - sum_by(find_enclosing(raw), raw.duration_ps, len(raw))
     rows = np.flatnonzero(lined[raw.meta])
-    above = parent[rows].astype(np.int64)
-    for _ in range(_DEEPEST):
-        up = (above >= 0) & ~calls[raw.meta[above]]
-        if not up.any():
-            break
-        above[up] = parent[above[up]]
-    rows = rows[(above >= 0) & calls[raw.meta[above]]]
+    rows = rows[find_around(raw, rows, calls) >= 0]
     return {raw.names[meta]: own for meta, own in sum_by_key(raw.meta[rows].tolist(), own_ps[rows]).items()}
 
 

@@ -349,13 +349,13 @@ def _find_source(facts: DiagnosisFacts, annotation: str | None) -> str | None:
 
 def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Name the slowest iterator and Python function of the slow pipeline, if its calls explain half of the cost."""
-    return _name_function(facts, _name_iterator(facts, _add_python(facts, finding)))
+    return _name_function(facts, _name_callee(facts, _name_iterator(facts, _add_python(facts, finding))))
 
 
 def _name_iterator(facts: DiagnosisFacts, finding: Finding) -> Finding:
     row = find_slow_pipeline(facts, finding)
     event = finding.annotation
-    if row is None and event is not None and (kind := _find_queue_cause(event)) is not None:
+    if row is None and event is not None and (kind := _find_queue_cause(facts, event)) is not None:
         return replace(finding, advice=facts.advise(kind))
     if row is None:
         return replace(finding, advice=f"{make_faster(event)}{_advise_loading_ahead(facts, finding)}")
@@ -388,11 +388,12 @@ def _advise_loading_ahead(facts: DiagnosisFacts, finding: Finding) -> str:
     return facts.advise(advice.OF_LOADER_ON_CPU if facts.hardware == CPU_ONLY else advice.OF_LOADER)
 
 
-def _find_queue_cause(event: str) -> str | None:
+def _find_queue_cause(facts: DiagnosisFacts, event: str) -> str | None:
     """Return the cause for advice if the event waits for loader workers or a queue, else None."""
-    if _OF_WORKERS.search(event):
+    is_queue = asks_queue(event)
+    if _OF_WORKERS.search(event) or (is_queue and facts.loader.has_workers):
         return advice.WITH_WORKERS
-    return advice.OF_QUEUE if asks_queue(event) else None
+    return advice.OF_QUEUE if is_queue else None
 
 
 _OF_WORKERS: Final = compile_late(r"_MultiProcessingDataLoaderIter|dataloader\.py.* (?:_try_get_data|_get_data)$")
@@ -409,6 +410,21 @@ def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
     text = f"{calls} from tf.data ({most}) take {format_time(total)} in total."
     detail = f"{text} {finding.detail}" if finding.detail else text
     return replace(finding, detail=detail, advice=_ONE_AT_A_TIME)
+
+
+def _name_callee(facts: DiagnosisFacts, finding: Finding) -> Finding:
+    """Name the innermost function of the program that takes half of the time of the function that loads, or more."""
+    event = finding.annotation or ""
+    callee = facts.names.callees.get(event)
+    if callee is None or event not in finding.title or not (old := make_faster(event)):
+        return finding
+    frame, outer = parse_frame(callee), parse_frame(event)
+    return replace(
+        finding,
+        title=finding.title.replace(event, f"{fit_text(callee, _LETTERS)} in {outer.function}"),
+        source=f"{frame.file}:{frame.line}",
+        advice=f"{make_faster(callee)}{finding.advice.removeprefix(old)}",
+    )
 
 
 def _name_function(facts: DiagnosisFacts, finding: Finding) -> Finding:
