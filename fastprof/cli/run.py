@@ -19,9 +19,9 @@ from fastprof.cli import arguments, output, process, servers
 from fastprof.errors import UsageError
 
 _NOTHING: Final = servers.ALL
+"""Exit code if nothing was recorded, and the program has ended well."""
 _OF_SIGNALS: Final = 128
 """Exit codes above this are of programs that a signal ended."""
-"""Exit code if nothing was recorded, and the program has ended well."""
 _AFTER_S, _DURATION_MS = 5.0, 2000
 
 
@@ -110,7 +110,7 @@ def _note_end(args: argparse.Namespace, windows: list[dict[str, Any]]) -> None:
         which = f"{'without' if number else 'with'} Python functions: " if len(windows) > 1 else ""
         use = ""
         if len(windows) > 1:
-            use = ", for step times and rates" if number else ", for causes; 'fastprof VERB LOGDIR' reads this run"
+            use = ": use it for step times and rates" if number else ": use it for causes and Python functions"
         args.talk.note(f"{which}{cost}")
         args.talk.note(f"wrote {window['path']}{use}")
     logdir = escape_text(str(args.logdir))
@@ -122,12 +122,15 @@ def _make_settings(args: argparse.Namespace) -> dict[str, Any]:
         raise UsageError("--steps excludes --after and --duration")
     if args.steps is not None and (None in args.steps[:2] or args.steps.name):
         raise UsageError("--steps needs a first step and the one after the last, as in 10:20")
+    waits, extends = args.after is None, args.duration is None
     if args.steps is None:
         args.after = _AFTER_S if args.after is None else args.after
         args.duration = args.duration or _DURATION_MS
     levels = servers.make_options(args, 1)
     return {
         "steps": None if args.steps is None else args.steps[:2],
+        "waits": waits,
+        "extends": extends,
         "after_s": args.after,
         "duration_s": None if args.duration is None else args.duration / 1000,
         "without_python": args.python_level is None,

@@ -233,6 +233,23 @@ _OWN: Final = PurePath(__file__).parent
 _PENDING: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
+class MainThreadCall:
+    """A call of a function by the main thread, between two instructions of its Python. ``has_ended``: is set then."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.has_ended = threading.Event()
+        self._act = act
+        self._pending = _PENDING(self._run)  # referenced until the interpreter calls it
+        ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
+
+    def _run(self, _nothing: object) -> int:
+        try:
+            self._act()
+        finally:
+            self.has_ended.set()
+        return 0
+
+
 class PythonCalls:
     """Annotates the Python functions of a program. ``mark``: returns the framework's annotation with a name."""
 
@@ -240,7 +257,7 @@ class PythonCalls:
         self._mark = mark
         self._is_on = False
         self._names: dict[CodeType, tuple[str, bool]] = {}
-        self._pending: Any = None  # referenced until the interpreter calls it
+        self._pending: MainThreadCall | None = None
         self._hooked: list[tuple[Any, Any]] = []
 
     def start(self) -> None:
@@ -258,8 +275,7 @@ class PythonCalls:
         if threading.current_thread() is threading.main_thread():
             self._trace_thread()
         else:
-            self._pending = _PENDING(lambda _nothing: self._trace_thread())
-            ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
+            self._pending = MainThreadCall(self._trace_thread)
 
     def stop(self) -> None:
         """Stop tracing. Other threads stop at their next call."""
@@ -270,10 +286,9 @@ class PythonCalls:
             kind, usual = self._hooked.pop()
             kind.__call__ = usual
 
-    def _trace_thread(self) -> int:
+    def _trace_thread(self) -> None:
         if self._is_on and sys.getprofile() is None:
             sys.setprofile(self._begin)
-        return 0
 
     def _replace_call(self, path: tuple[str, str], call: Callable[..., object]) -> None:
         module, name = path

@@ -12,6 +12,7 @@ begins and ends; PyTorch is only recorded by the thread that works, so there thi
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib.util
 import json
 import math
@@ -28,18 +29,27 @@ from types import ModuleType
 from typing import Any, Final, Protocol
 
 from fastprof.errors import UsageError
-from fastprof.inputs.framework_profilers import NAMES, Profiler, ProfilerLevels, find_profiler, list_imported
+from fastprof.inputs.framework_profilers import (
+    NAMES,
+    MainThreadCall,
+    Profiler,
+    ProfilerLevels,
+    find_profiler,
+    list_imported,
+)
 from fastprof.inputs.step_times import FEWEST, STEPS, RecordingCost, Span, StepTimes
 from fastprof.schema.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedWindow:
-    """A recorded time window. ``folder``: contains the profiler's output."""
+    """A recorded time window. ``folder``: contains the profiler's output; ``delivered_s``: when the profiler had
+    written it."""
 
     folder: str
     levels: ProfilerLevels
     span: Span
+    delivered_s: float
 
 
 class Recorder:
@@ -115,10 +125,14 @@ class Recorder:
     def measure_cost(self, number: int) -> RecordingCost:
         """Compare the steps of a window with the unrecorded steps before and after it."""
         window = self.windows[number]
-        before = self.windows[number - 1].span[1] + SETTLES_S if number else 0.0
+        before = self._find_settled(self.windows[number - 1]) if number else 0.0
         after = self.windows[number + 1].span[0] if number + 1 < len(self.windows) else math.inf
-        settled = window.span[1] + (SETTLES_S if self._next is None else 0.0)
-        return self.times.measure_cost(window.span, [(before, window.span[0]), (settled, after)])
+        unrecorded = [(before, window.span[0]), (self._find_settled(window), after)]
+        return self.times.measure_cost(window.span, unrecorded)
+
+    def _find_settled(self, window: RecordedWindow) -> float:
+        """Return when the program was as fast as before the window."""
+        return window.delivered_s + (SETTLES_S if self._next is None else 0.0)
 
     def end_step(self) -> None:
         """End the step that lasts, if this has marked it."""
@@ -145,8 +159,9 @@ class Recorder:
             return
         self.is_recording, self.is_over = False, True
         self._profiler.settle()
-        window = RecordedWindow(self._make_window_folder(), self._levels, (self._began_s, time.monotonic()))
+        folder, span = self._make_window_folder(), (self._began_s, time.monotonic())
         self._profiler.stop()
+        window = RecordedWindow(folder, self._levels, span, time.monotonic())
         self.windows.append(window)
         self._ended(window)
         self.is_over = not self._without_python
@@ -193,7 +208,12 @@ _VARIABLE: Final = "FASTPROF_RUN"
 _REPORT: Final = "report.json"
 _PERIOD_S: Final = 0.05
 _LEAD_S: Final = 3.0
-"""Calls of compiled functions are counted this long before recording begins."""
+"""Calls of compiled functions are counted this long before recording begins: each costs some microseconds."""
+_PATIENCE_S: Final = (10.0, 120.0)
+"""Longest wait for steps if none has been noted, and if the program has already called compiled functions."""
+_ENOUGH: Final = 5
+"""A window lasts until it has this many steps, but not longer than ``_LONGEST_S``."""
+_LONGEST_S: Final = 10.0
 SETTLES_S: Final = 0.5
 """Time after a recording until a program is as fast as before."""
 _TF_FUNCTIONS: Final = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
@@ -201,7 +221,8 @@ _TF_FUNCTIONS: Final = "tensorflow.python.eager.polymorphic_function.polymorphic
 
 def make_environment(folder: Path, settings: dict[str, Any], usual: dict[str, str]) -> dict[str, str]:
     """Return the environment of a process that records itself into ``folder``. ``settings``: ``steps``, or ``after_s``
-    and ``duration_s``; ``levels``."""
+    and ``duration_s``; ``waits``: whether the recording begins later if the program has no steps yet; ``extends``:
+    whether it lasts longer if steps are long; ``levels``."""
     (folder / "sitecustomize.py").write_text(f"from {__name__} import begin\n\nbegin()\n")
     path = usual.get("PYTHONPATH")
     settings = settings | {"folder": str(folder), "path": path}
@@ -243,18 +264,19 @@ class _Script(Recorder):
         cheaper = replace(levels, python=0) if settings["without_python"] else None
         super().__init__(self._choose_profiler, folder, levels, self._by_step, self._note_end, cheaper)
         self._report = Path(folder, _REPORT)
-        self._after_s, self._duration_s = settings["after_s"], settings["duration_s"]
+        self._after_s, self._duration_s = settings["after_s"], float(settings["duration_s"] or 0)
+        self._waits, self._extends = settings["waits"], settings["extends"]
         self._lock, self._exiting, self._process = threading.RLock(), threading.Event(), os.getpid()
         self._has_ended = threading.Event()
-        self._is_due = False
-        self._end_s = 0.0
+        self._is_waiting = self._is_due = self._ends_with_step = False
         self._fault = ""
         if self._by_step is None:
-            threading.Thread(target=self._watch, daemon=True, name="fastprof").start()
+            threading.Thread(target=self._record_by_time, daemon=True, name="fastprof").start()
 
     def count(self, *, is_marked: bool) -> None:
-        begins_or_ends = self._by_step is not None or self._is_due or self._end_s
+        begins_or_ends = self._by_step is not None or self._is_due or self._ends_with_step
         with self._lock if begins_or_ends else nullcontext():  # else steps would wait while a thread begins or ends
+            self._attempt(self.end_step)  # an open step would last until the profiler has delivered
             self._attempt(self._follow_time)
             self._attempt(lambda: super(_Script, self).count(is_marked=is_marked))
 
@@ -293,8 +315,8 @@ class _Script(Recorder):
         self._write_report()  # a signal may end the program before it can say more
         self._has_ended.set()
 
-    def _watch(self) -> None:
-        """Record a window some time after the framework starts working, and a second one if needed."""
+    def _record_by_time(self) -> None:
+        """Record a window when the program has worked for some time, and a second one if needed."""
         while not _find_working():
             if self._exiting.wait(_PERIOD_S):
                 return
@@ -302,9 +324,9 @@ class _Script(Recorder):
         if self._exiting.wait(self._after_s - lead_s):
             return
         self.times.count_calls()
-        if self._exiting.wait(lead_s):
+        if self._exiting.wait(lead_s) or (self._waits and not self._wait_for_steps()):
             return
-        while self._record_window() and not self._exiting.wait(SETTLES_S + self._duration_s):
+        while self._record_window() and not self._watch(SETTLES_S):
             with self._lock:
                 if not self.needs_second_window():
                     break
@@ -312,30 +334,69 @@ class _Script(Recorder):
         if not self._exiting.is_set():
             self.times.stop()
 
+    def _wait_for_steps(self) -> bool:
+        """Wait until steps follow each other, and return False if the program ends: it may still compile."""
+        began_s, self._is_waiting = time.monotonic(), True
+        while not self.times.is_steady():
+            has_calls = self.times.count_since(0.0) is not None
+            if time.monotonic() - began_s >= _PATIENCE_S[has_calls]:
+                break
+            if self._exiting.wait(_PERIOD_S):
+                return False
+        self._is_waiting = False
+        return True
+
+    def _watch(self, settles_s: float = 0.0) -> bool:
+        """Wait for the duration of a window, and until it has enough steps. Return whether the program ends."""
+        begins_s = time.monotonic() + settles_s
+        is_ending = self._exiting.wait(settles_s + self._duration_s)
+        while not (is_ending or self._is_long_enough(begins_s)):
+            is_ending = self._exiting.wait(_PERIOD_S)
+        return is_ending
+
+    def _is_long_enough(self, began_s: float) -> bool:
+        took_s = time.monotonic() - began_s
+        if not self._extends or took_s < self._duration_s:
+            return took_s >= self._duration_s
+        steps = self.times.count_since(began_s)
+        return steps is None or steps > _ENOUGH or took_s >= _LONGEST_S
+
     def _record_window(self) -> bool:
-        """Record a window, and return whether this succeeded. PyTorch starts and stops between steps."""
+        """Record a window, and return whether this succeeded. PyTorch records the thread that starts it: between two
+        steps, or the main thread if no optimizer works."""
         self._has_ended.clear()
         with self._lock:
             if self._exiting.is_set():
                 return False
-            is_between_steps = self._is_due = _find_working() == "torch"
-            if not is_between_steps:
-                self._attempt(self.begin)
-        if not is_between_steps:
-            self._exiting.wait(self._duration_s)
-            with self._lock:
-                self._attempt(self.end)
+            self._is_due = _find_working() == "torch" and self.counted > 0
+        if not self._is_due:
+            self._act(self.begin)
+            self._watch()
+            self._act(self.end)
         while not (self._has_ended.wait(_PERIOD_S) or self._exiting.is_set() or self._fault):
             pass
         return self._has_ended.is_set()
 
+    def _act(self, act: Callable[[], object]) -> None:
+        """Begin or end a window, for PyTorch on the main thread, as soon as that runs Python."""
+
+        def attempt() -> None:
+            with self._lock:
+                self._attempt(act)
+
+        if _find_working() != "torch":
+            attempt()
+            return
+        call = MainThreadCall(attempt)
+        while not (call.has_ended.wait(_PERIOD_S) or self._exiting.is_set()):
+            pass
+
     def _follow_time(self) -> None:
         if self._is_due and not self.is_recording:
-            self._is_due = False
-            self._end_s = time.monotonic() + self._duration_s
+            self._is_due, self._ends_with_step = False, True
             self.begin()
-        elif self._end_s and time.monotonic() >= self._end_s:
-            self._end_s = 0.0
+        elif self._ends_with_step and self._is_long_enough(self._began_s):
+            self._ends_with_step = False
             self.end()
 
     def _choose_profiler(self) -> Profiler:
@@ -352,6 +413,7 @@ class _Script(Recorder):
             return f"the program has not imported {', '.join(NAMES)}"
         if self._by_step is None:
             begun = " and a step of an optimizer has begun" if self._is_due else ""
+            begun = " and steps followed each other" if self._is_waiting else begun
             return f"it ended before {self._after_s:g} s had passed{begun}; give a smaller --after"
         if not self.counted:
             return "it has not marked any step; --after and --duration record by time"
@@ -431,4 +493,19 @@ class _Hooks:
         module.CallbackList.__init__ = __init__
 
     def _count_torch(self, module: Any) -> None:
-        module.register_optimizer_step_post_hook(lambda *_: self._script.count(is_marked=True))
+        """Count calls of optimizers from outside of their annotation, which would last until the profiler has
+        delivered."""
+        usual, script = module.Optimizer.profile_hook_step, self._script
+
+        def profile_hook_step(step: Callable[..., object]) -> Callable[..., object]:
+            annotated = usual(step)
+
+            @functools.wraps(step)
+            def count_step(*words: object, **others: object) -> object:
+                result = annotated(*words, **others)
+                script.count(is_marked=True)
+                return result
+
+            return count_step
+
+        module.Optimizer.profile_hook_step = staticmethod(profile_hook_step)

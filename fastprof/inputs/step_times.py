@@ -3,6 +3,7 @@ Times are seconds of the monotonic clock."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import deque
@@ -18,6 +19,10 @@ LIMIT: Final = 0.05
 """If recording slows steps by a larger share, they are recorded again without Python functions."""
 FEWEST: Final = 3
 """Fewest steps for a comparison."""
+_LATE: Final = 4
+"""A loop has paused if its last step began this many step times ago."""
+_SHORT_S: Final = 0.5
+"""A loop with shorter steps has not paused."""
 _MOST_INTERVALS: Final = 200
 _MOST_TIMES: Final = 50_000
 _MOST_FUNCTIONS: Final = 200
@@ -28,14 +33,15 @@ Span = tuple[float, float]
 @dataclass(frozen=True, slots=True)
 class RecordingCost:
     """``unit``: "steps", or "calls of NAME"; ``without_s``, ``with_s``: median time of a step or call, without and with
-    recording. All are None if the cost is unknown; ``why`` is the reason. ``drift``: relative difference of the
-    unrecorded medians before and after, or None if one is unknown."""
+    recording; ``cpu_s``: processor time that recording adds to it. All are None if the cost is unknown; ``why`` is the
+    reason. ``noise``: uncertainty of ``share``, because steps differ, and other programs use the machine."""
 
     unit: str | None = None
     without_s: float | None = None
     with_s: float | None = None
     why: str | None = None
-    drift: float | None = None
+    cpu_s: float = 0.0
+    noise: float = 0.0
 
     @property
     def share(self) -> float | None:
@@ -44,27 +50,31 @@ class RecordingCost:
 
     @property
     def is_high(self) -> bool:
-        """Return whether the cost is above the limit, or unknown."""
-        return self.share is None or self.share > LIMIT
+        """Return whether the cost is above the limit, or unknown. Processor time decides if noise hides this."""
+        if self.share is None or not self.without_s:
+            return True
+        is_certain = abs(self.share - LIMIT) > self.noise
+        return (self.share if is_certain else self.cpu_s / self.without_s) > LIMIT
 
     def __str__(self) -> str:
         if self.share is None or not self.without_s or not self.with_s:
             return f"cost not measured: {self.why}"
-        share = f"{self.share:.1%} slower" if self.share >= 0 else f"{-self.share:.1%} faster, no measurable cost"
-        drift = ""
-        if self.drift is not None and self.drift > LIMIT:
-            drift = f"; rough, as unrecorded {self.unit} before and after differ by {self.drift:.1%}".replace("%", " %")
+        change = f"{abs(self.share):.1%} {'slower' if self.share >= 0 else 'faster'}"
+        if self.share < 0:
+            change += ", no measurable cost"
+        if self.noise > LIMIT:
+            change += f", with a noise of ±{self.noise:.0%}; {self.cpu_s / self.without_s:+.1%} by processor time"
         return (
             f"{1 / self.without_s:.4g} {self.unit}/s without recording, {1 / self.with_s:.4g} with: "
-            f"{share.replace('%', ' %')} (medians){drift}"
+            f"{change.replace('%', ' %')} (medians)"
         )
 
 
 class StepTimes:
-    """Start times of steps, and of calls of compiled functions."""
+    """Start times of steps, and of calls of compiled functions, each with the processor time of the program."""
 
     def __init__(self) -> None:
-        self._times: dict[str, deque[float]] = {}
+        self._times: dict[str, deque[tuple[float, float]]] = {}
         self._unhook: Callable[[], None] | None = None
         self.is_on = True
 
@@ -77,7 +87,7 @@ class StepTimes:
             if len(self._times) >= _MOST_FUNCTIONS:
                 return
             times = self._times[key] = deque(maxlen=_MOST_TIMES)
-        times.append(time.monotonic())
+        times.append((time.monotonic(), time.process_time()))
 
     def count_calls(self) -> None:
         """Count calls of JAX's compiled functions from now on, if nothing marks steps and JAX's hook is free. Its NaN
@@ -103,13 +113,29 @@ class StepTimes:
             self._unhook()
             self._unhook = None
 
+    def count_since(self, since_s: float) -> int | None:
+        """Return how many steps have begun since then, or calls of the most called function. None: nothing has been
+        noted so far."""
+        counts = [sum(at >= since_s for at, _ in list(self._times[key])) for key in self._list_keys()]
+        return max(counts, default=None)
+
+    def is_steady(self) -> bool:
+        """Return whether steps, or calls of a function, follow each other at present."""
+        now = time.monotonic()
+        for key in self._list_keys():
+            last = [at for at, _ in list(self._times[key])[-FEWEST - 1 :]]
+            if len(last) > FEWEST:
+                usual = median(after - before for before, after in pairwise(last))
+                if now - last[-1] < max(_LATE * usual, _SHORT_S):
+                    return True
+        return False
+
     def measure_cost(self, recorded: Span, unrecorded: Sequence[Span]) -> RecordingCost:
         """Compare steps in the recorded span with those in the unrecorded spans. Without steps, compare the calls of
         the function with the most calls at regular intervals."""
-        every = list(self._times)
         best, why = RecordingCost(why="no step markers and no calls of compiled functions"), ""
         most = (False, 0)
-        for key in [STEPS] if STEPS in every else every:
+        for key in self._list_keys():
             unit = key if key == STEPS else f"calls of {key}"
             during = self._list_intervals(key, recorded)
             parts = [self._list_intervals(key, span) for span in unrecorded]
@@ -118,16 +144,39 @@ class StepTimes:
                 few, where = (during, "recorded") if len(during) < FEWEST else (usual, "unrecorded")
                 why = why or f"too few {where} {unit} to compare: {len(few)} of at least {FEWEST}"
                 continue
-            rank = (_is_regular(usual), len(usual))
+            rank = (_is_regular([took for took, _ in usual]), len(usual))
             if rank > most:
-                ends = [median(part) for part in parts if len(part) >= FEWEST]
-                drift = max(ends) / min(ends) - 1 if len(ends) > 1 and min(ends) else None
-                best, most = RecordingCost(unit, median(usual), median(during), None, drift), rank
+                best, most = _compare(unit, during, [part for part in parts if len(part) >= FEWEST] or [usual]), rank
         return best if most[1] or not why else RecordingCost(why=why)
 
-    def _list_intervals(self, key: str, span: Span) -> list[float]:
-        times = [at for at in list(self._times[key]) if span[0] <= at <= span[1]][-_MOST_INTERVALS:]
-        return [after - before for before, after in pairwise(times)]
+    def _list_keys(self) -> list[str]:
+        return [STEPS] if STEPS in self._times else list(self._times)
+
+    def _list_intervals(self, key: str, span: Span) -> list[Span]:
+        """Return the wall and processor times of the last steps within the span."""
+        times = [both for both in list(self._times[key]) if span[0] <= both[0] <= span[1]][-_MOST_INTERVALS:]
+        return [(after - before, ran - had_run) for (before, had_run), (after, ran) in pairwise(times)]
+
+
+def _compare(unit: str, during: Sequence[Span], parts: Sequence[Sequence[Span]]) -> RecordingCost:
+    """Compare medians. The mean of those before and after the recording cancels a steady change of the program."""
+    ends = [_find_median(part) for part in parts]
+    without, cpu = (sum(values) / len(ends) for values in zip(*ends, strict=True))
+    with_s, with_cpu = _find_median(during)
+    errors = [_estimate_error(during), *(_estimate_error(part) / len(parts) for part in parts)]
+    change = (max(ends)[0] - min(ends)[0]) / 2
+    noise = (change + 2 * math.hypot(*errors)) / without if without else 0.0
+    return RecordingCost(unit, without, with_s, None, with_cpu - cpu, noise)
+
+
+def _find_median(intervals: Sequence[Span]) -> Span:
+    return median(took for took, _ in intervals), median(ran for _, ran in intervals)
+
+
+def _estimate_error(intervals: Sequence[Span]) -> float:
+    """Return the standard error of the median wall time, from the median deviation, as for a normal distribution."""
+    middle, _ = _find_median(intervals)
+    return 1.86 * median(abs(took - middle) for took, _ in intervals) / math.sqrt(len(intervals))
 
 
 def _is_regular(intervals: Sequence[float]) -> bool:

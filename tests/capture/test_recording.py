@@ -149,7 +149,7 @@ def test_steps_that_recording_slows_are_recorded_again_without_python(
 ) -> None:
     now, levels = [0.0], list[int]()
     for module in ("step_times", "own_profiler"):
-        clock = SimpleNamespace(monotonic=lambda: now[0])
+        clock = SimpleNamespace(monotonic=lambda: now[0], process_time=lambda: 0.0)
         monkeypatch.setattr(f"fastprof.inputs.{module}.time", clock)
     with fastprof.record(tmp_path, run="mine", steps=(4, 8)) as recording:
         for _ in recording.steps(range(30)):

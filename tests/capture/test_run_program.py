@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from test_capture_workers import sample
 
+from fastprof.cli import run
 from fastprof.cli.main import main
 
 _JAX = """
@@ -153,6 +154,96 @@ def test_a_module_is_recorded_by_time(
     assert main(["run", "-o", "logs", *times, "--no-checks", "--then", "info", "-m", "train", "-x"]) == 0
     out = capfd.readouterr().out
     assert out.startswith("start 2 1\nstop\n['-x']\n") and "vm" in out
+
+
+_COMPILING = """
+import itertools, time
+from jax.profiler import StepTraceAnnotation, over
+time.sleep(0.3)
+print("compiled")
+for number in itertools.count():
+    with StepTraceAnnotation("train", step_num=number): time.sleep(0.01)
+    if over.is_set(): break
+"""
+
+
+def test_without_flags_a_window_waits_for_steps_and_has_enough_of_them(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_AFTER_S", 0.01)
+    monkeypatch.setattr(run, "_DURATION_MS", 1)
+    monkeypatch.chdir(folder)
+    assert main(["run", "--python-level", "1", "--no-checks", "--then", "info", written(folder, _COMPILING)]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    start, stop = lines.index("start 2 1"), lines.index("stop")
+    assert lines[0] == "compiled" and sum(line.startswith("train ") for line in lines[:start]) >= 4
+    assert sum(line.startswith("train ") for line in lines[start:stop]) > 5
+
+
+_TORCH = {
+    "__init__.py": "from torch import autograd, optim, profiler",
+    "autograd.py": "def _profiler_enabled(): return False",
+    "optim/__init__.py": "from torch.optim.optimizer import Optimizer",
+    "optim/optimizer.py": """
+from torch.profiler import record_function
+class Optimizer:
+    def __init__(self): type(self).step = self.profile_hook_step(type(self).step)
+    @staticmethod
+    def profile_hook_step(func):
+        def wrapper(*args):
+            with record_function("Optimizer.step"): return func(*args)
+        return wrapper
+""",
+    "profiler.py": """
+import contextlib, pathlib, threading
+from types import SimpleNamespace
+over = threading.Event()
+ProfilerActivity = SimpleNamespace(CPU="CPU")
+def supported_activities(): return ["CPU"]
+def is_main(): return threading.current_thread() is threading.main_thread()
+class profile:
+    def __init__(self, activities, with_stack): pass
+    def start(self): print("start", is_main())
+    def stop(self): print("stop", is_main())
+    def export_chrome_trace(self, path):
+        pathlib.Path(path).write_text('{"schemaVersion": 1, "traceEvents": []}')
+        over.set()
+@contextlib.contextmanager
+def record_function(name):
+    print(name)
+    yield
+    print("end of", name)
+""",
+}
+_LOOP = """
+import sys, time, torch
+class SGD(torch.optim.Optimizer):
+    def step(self): return 7
+sgd = SGD() if sys.argv[1] == "train" else None
+while not torch.profiler.over.is_set():
+    if sgd: assert sgd.step() == 7
+    time.sleep(0.002)
+"""
+
+
+@pytest.mark.parametrize("kind", ["train", "infer"])
+def test_pytorch_is_recorded_on_the_main_thread_outside_of_annotations(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    for name, text in _TORCH.items():
+        (tmp_path / "torch" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "torch" / name).write_text(text)
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    monkeypatch.chdir(tmp_path)
+    times = ("--after", "300ms", "--duration", "20ms", "--python-level", "1")
+    assert main(["run", *times, "--no-checks", "--then", "info", written(tmp_path, _LOOP), kind]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    start, stop = lines.index("start True"), lines.index("stop True")
+    opened = [line for line in lines[:stop] if not line.startswith(("end of", "start"))]
+    ended = [line.removeprefix("end of ") for line in lines[:stop] if line.startswith("end of")]
+    assert sorted(opened) == sorted(ended)
+    marks = [line for line in lines[start:stop] if line.startswith("ProfilerStep#")]
+    assert bool(marks) == (kind == "train") and (lines[start - 1 : start] == ["end of Optimizer.step"]) == bool(marks)
 
 
 @pytest.mark.parametrize(

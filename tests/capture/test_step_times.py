@@ -18,16 +18,18 @@ from fastprof.inputs.step_times import STEPS, RecordingCost, StepTimes
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    now = SimpleNamespace(s=0.0)
-    monkeypatch.setattr(step_times, "time", SimpleNamespace(monotonic=lambda: now.s))
+    now = SimpleNamespace(s=0.0, cpu_s=0.0)
+    clocks = SimpleNamespace(monotonic=lambda: now.s, process_time=lambda: now.cpu_s)
+    monkeypatch.setattr(step_times, "time", clocks)
     return now
 
 
-def note(times: StepTimes, clock: SimpleNamespace, key: str, *spans: tuple[float, float, float]) -> None:
-    """Spans: begin, interval and count."""
-    for begin, interval, count in spans:
+def note(times: StepTimes, clock: SimpleNamespace, key: str, *spans: tuple[float, ...]) -> None:
+    """Spans: begin, interval and count; with them, processor time of each."""
+    for begin, interval, count, *cpu in spans:
         for number in range(int(count)):
             clock.s = begin + number * interval
+            clock.cpu_s += sum(cpu)
             times.note(key)
 
 
@@ -35,18 +37,47 @@ def test_medians_of_recorded_and_unrecorded_steps_are_compared(clock: SimpleName
     times = StepTimes()
     note(times, clock, STEPS, (0, 0.5, 8), (10, 0.55, 5), (20, 0.5, 3), (21.9, 0.5, 3))
     cost = times.measure_cost((10, 15), [(0, 9), (20, 30)])
-    assert cost.share == pytest.approx(0.1) and cost.is_high and cost.drift == pytest.approx(0)
+    assert cost.share == pytest.approx(0.1) and cost.is_high and cost.noise == pytest.approx(0)
     assert str(cost) == "2 steps/s without recording, 1.818 with: 10.0 % slower (medians)"
     few = times.measure_cost((10, 11), [(0, 9)])
     assert few.is_high and str(few) == "cost not measured: too few recorded steps to compare: 1 of at least 3"
 
 
-def test_a_cost_says_if_the_program_itself_changed(clock: SimpleNamespace) -> None:
+@pytest.mark.parametrize(("cpu_s", "is_high", "share"), [(0.125, True, "+10.0 %"), (0.065625, False, "+0.5 %")])
+def test_processor_time_decides_if_the_program_itself_changed(
+    clock: SimpleNamespace, cpu_s: float, is_high: bool, share: str
+) -> None:
     times = StepTimes()
-    note(times, clock, STEPS, (0, 0.5, 8), (10, 0.5, 5), (20, 0.625, 8))
-    assert "rough, as unrecorded steps before and after differ by 25.0 %" in str(
-        times.measure_cost((10, 15), [(0, 9), (20, 30)])
+    before, after = (0, 0.5, 8, 0.0625), (20, 0.75, 8, 0.0625)
+    note(times, clock, STEPS, before, (10, 0.75, 5, cpu_s), after)
+    cost = times.measure_cost((10, 15), [(0, 9), (20, 30)])
+    assert (cost.share, cost.noise, cost.is_high) == (pytest.approx(0.2), pytest.approx(0.2), is_high)
+    assert str(cost) == (
+        "1.6 steps/s without recording, 1.333 with: 20.0 % slower, with a noise of ±20 %; "
+        f"{share} by processor time (medians)"
     )
+
+
+def test_the_noise_has_the_error_of_medians(clock: SimpleNamespace) -> None:
+    times = StepTimes()
+    for begin, count in ((0, 9), (100, 16)):  # steps of 3 and 5 s in turn: a median deviation of 1 s
+        for number in range(count):
+            note(times, clock, STEPS, (begin + 8 * (number // 2) + 3 * (number % 2), 1, 1))
+    cost = times.measure_cost((100, 199), [(0, 99)])
+    assert cost.without_s == 4 and cost.noise == pytest.approx(2 * 1.86 * (1 / 8 + 1 / 15) ** 0.5 / 4, rel=0.3)
+
+
+def test_a_loop_is_steady_while_its_steps_follow_each_other(clock: SimpleNamespace) -> None:
+    times = StepTimes()
+    note(times, clock, "train_step", (0, 60, 1))
+    note(times, clock, "init", (0, 0.01, 50))
+    clock.s = 40
+    assert not times.is_steady() and times.count_since(0.2) == 30  # the first step is still compiled
+    note(times, clock, "train_step", (60, 1, 3))
+    assert times.is_steady()
+    clock.s = 67
+    assert not times.is_steady()
+    assert StepTimes().count_since(0) is None
 
 
 def test_without_steps_the_function_that_is_called_once_a_step_counts(clock: SimpleNamespace) -> None:

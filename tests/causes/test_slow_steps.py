@@ -72,14 +72,15 @@ def test_what_takes_longer_is_named_by_kind() -> None:
     ]
 
 
-def test_the_thread_and_functions_of_the_profiler_explain_nothing() -> None:
+@pytest.mark.parametrize("function", ["_watch", "_record_by_time"])
+def test_the_thread_and_functions_of_the_profiler_explain_nothing(function: str) -> None:
     """While fastprof ends the recording, its thread works, and so does what it has put around a call."""
     main: list[Event] = []
     for k in range(8):
         at, late = 100 * k + 60 * (k > 4), 60 * (k == 4)
         main += [step(k, at, 90 + late), ran("$own_profiler.py:417 __call__", at, 80 + late)]
         main += [ran("$train.py:7 update", at + 5, 30)]
-    ends = [ran("$threading.py:9 run", 100, 800), ran("$own_profiler.py:282 _watch", 110, 780),
+    ends = [ran("$threading.py:9 run", 100, 800), ran(f"$own_profiler.py:282 {function}", 110, 780),
             ran("$own_profiler.py:300 _record_window", 450, 80), ran("$json.py:5 dump", 455, 70)]  # fmt: skip
     threads = plane("/host:CPU", [line("python", main), line("python", ends)])
     assert {row[3:5] for row in rows(report(threads))} == {("category", "host_compute")}

@@ -233,8 +233,8 @@ def is_python_thread(line_name: str) -> bool:
 
 _OWN_FILES: Final = frozenset(("own_profiler.py", "framework_profilers.py", "captured_run.py"))
 """Files of fastprof whose functions run in the program. The Python tracer of XLA records no folders."""
-_OWN_THREAD: Final = "_watch"
-"""The function of the thread that begins and ends a recording."""
+_OWN_THREAD: Final = ("_record_by_time", "_watch")
+"""Functions of the thread that begins and ends a recording. Only PyTorch records functions that began before."""
 
 
 def _is_own(name: str) -> bool:
@@ -413,7 +413,7 @@ def kinds_by_category(events: HostEvents) -> UInt8s:
 @compute_once
 def list_threads(events: HostEvents) -> tuple[Line, ...]:
     """Return the threads of the program: those of the host without the thread of fastprof."""
-    own = np.array([_is_own(name) and parse_frame(name).function == _OWN_THREAD for name in events.names], np.bool_)
+    own = np.array([_is_own(name) and parse_frame(name).function in _OWN_THREAD for name in events.names], np.bool_)
     return tuple(
         line for line in events.lines if is_thread(line) and not own[events.meta[line.first : line.last]].any()
     )
