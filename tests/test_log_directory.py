@@ -17,7 +17,7 @@ from log_directories import MIDDLE, NEW, OLD, codes, hosts, paths, profile, put
 
 from fastprof.errors import NotFoundError, UsageError
 from fastprof.inputs import log_directory
-from fastprof.inputs.resolve import list_runs, resolve
+from fastprof.inputs.resolve import choose_for_times, list_runs, resolve
 
 # Log directories
 
@@ -48,6 +48,24 @@ def test_a_run_is_read_before_its_repetition_without_python(tmp_path: Path) -> N
     names = [run.name for run in list_runs(tmp_path)]
     assert names.index(NEW) < names.index(f"{NEW}_without_python")
     assert names.index("mine") < names.index("mine_without_python")
+
+
+def test_a_second_window_without_python_is_for_times(tmp_path: Path) -> None:
+    put(tmp_path, profile(OLD), profile(NEW), profile(f"{NEW}_without_python"))
+    log = resolve(tmp_path)
+    assert log.run == NEW
+    run = resolve(tmp_path / Path(profile(NEW)).parent)
+    for session in (log, run):
+        (remark,) = (remark for remark in session.remarks if remark.code == "second_window")
+        assert (
+            remark.message == f"the second window of {NEW}, without Python functions: use it for step times and rates"
+        )
+        assert remark.path is not None and remark.path.endswith(f"{NEW}_without_python")
+    assert "second_window" not in {remark.code for remark in resolve(tmp_path, run=OLD).remarks}
+    runs = list_runs(tmp_path)
+    assert [run.name for run in runs] == [NEW, f"{NEW}_without_python", OLD]
+    assert [run.name for run in choose_for_times(runs)] == [f"{NEW}_without_python", OLD]
+    assert choose_for_times(runs[1:]) == runs[1:]
 
 
 def test_a_directory_of_run_directories(tmp_path: Path) -> None:

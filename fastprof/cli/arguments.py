@@ -263,7 +263,10 @@ def parse_time_range(text: str) -> tuple[int | None, int | None]:
 
 
 _LOSSES = ("error", "data_loss")
-_CHOICES = ("cut_texts", "search_ended", "newest_run", "runs_below", "several_runs", "other_phase", "several_jobs")
+_CHOICES = (
+    "cut_texts", "search_ended", "newest_run", "runs_below", "second_window", "several_runs", "other_phase",
+    "several_jobs",
+)  # fmt: skip
 _OFFERED = {
     "newest_run": "showing the newest run; choose another on the page",
     "runs_below": "showing the captures of the directory itself; choose a run below it on the page",

@@ -100,6 +100,7 @@ def run(args: argparse.Namespace) -> None:
 def _choose_runs(args: argparse.Namespace) -> tuple[Any, Any]:
     """Return the two runs. UsageError: they are one, or not two."""
     from fastprof import load, runs
+    from fastprof.inputs.resolve import choose_for_times
 
     names = [name for text in args.run or () for name in text.split(",")]
     if args.as_hosts:
@@ -109,7 +110,7 @@ def _choose_runs(args: argparse.Namespace) -> tuple[Any, Any]:
             raise UsageError("two runs are compared: give two paths, or one log directory and --run twice")
         return args.base, load(args.session[0], run=names[0]) if names else args.session[0]
     known = {run.name: run for run in runs(args.base)}
-    chosen = names or list(known)[1::-1]
+    chosen = names or [run.name for run in choose_for_times(known.values())][1::-1]
     missing = [name for name in chosen if name not in known]
     if missing:
         raise NotFoundError(f"no run {missing[0]!r}; runs: {list_few(known)}", path=args.base)

@@ -204,17 +204,17 @@ def _choose_runs(args: argparse.Namespace) -> list[tuple[str, Run]]:
     """Return log directories and their runs, newest first. Raises UsageError, NotFoundError."""
     import fastprof
     from fastprof.inputs.paths import show_path
+    from fastprof.inputs.resolve import choose_for_times
 
     if "-" in args.session or args.as_hosts:
         raise UsageError("trends are of the runs of log directories: give their paths, without --as-hosts")
-    chosen = [
-        (show_path(logdir), run)
-        for logdir in dict.fromkeys(args.session)
-        for run in fastprof.runs(logdir, since=args.since)
-    ]
+    names = arguments.get_reading(args)["run"]
+    chosen = []
+    for logdir in dict.fromkeys(args.session):
+        runs = fastprof.runs(logdir, since=args.since)
+        chosen += [(show_path(logdir), run) for run in (choose_for_times(runs) if names is None else runs)]
     if not chosen:
         raise NotFoundError(f"no run since {args.since}", path=args.session[0])
-    names = arguments.get_reading(args)["run"]
     if names is None:
         return chosen
     wanted = {names} if isinstance(names, str) else set(names)

@@ -4,6 +4,7 @@ opened here. Hosts of one run are read together; runs are not.
     resolve(what, run=…)     a file, run directory, log directory, glob, bytes, binary file, a list of those: all of
                              them as one run (resolve_runs keeps runs apart)
     list_runs(logdir)        the runs of a log directory, newest first
+    choose_for_times(runs)   without those whose times the recording of Python functions changed
 
 Paths and hosts are text fit for UTF-8, for tables and messages; ``source`` is what to open.
 """
@@ -23,6 +24,7 @@ from fastprof.errors import FastprofError, NotFoundError, UnreadableError, Usage
 from fastprof.inputs.directory_content import CaptureDirectory, GraphFiles, leave_out_traces, split_profile
 from fastprof.inputs.log_directory import (
     PROFILE,
+    WITHOUT_PYTHON,
     Search,
     describe_early_end,
     drop_aliases,
@@ -222,6 +224,14 @@ def list_runs(logdir: str | os.PathLike[str], since: str | date | None = None) -
     ]
 
 
+def choose_for_times(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs for comparisons of time: of a run with a second window without Python functions, that window."""
+    every = list(runs)
+    named = {run.name: run for run in every}
+    second = {f"{name}{WITHOUT_PYTHON}" for name in named} & set(named)
+    return [named.get(f"{run.name}{WITHOUT_PYTHON}", run) for run in every if run.name not in second]
+
+
 def list_ahead(runs: Iterable[Run]) -> None:
     """Begin to list the files of runs in stores, side by side."""
     for run in runs:
@@ -351,6 +361,10 @@ def _describe_choice(chosen: CaptureDirectory, full: list[CaptureDirectory], sea
         advice = f"choose with run=NAME, or --run NAME: {list_few(others)}"
         text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
         remarks.append(SessionRemark("info", code, text, chosen.path))
+    second = f"{chosen.name}{WITHOUT_PYTHON}"
+    if second in others or (isinstance(chosen.path, str) and is_directory(f"{chosen.path}{WITHOUT_PYTHON}")):
+        text = f"the second window of {chosen.name}, without Python functions: use it for step times and rates"
+        remarks.append(SessionRemark("info", "second_window", text, f"{chosen.path}{WITHOUT_PYTHON}"))
     if search.deeper:
         text = f"there are captures deeper, in directories that are not runs of this one: {list_few(search.deeper)}"
         remarks.append(SessionRemark("info", "captures_deeper", text, search.top.path))

@@ -200,7 +200,8 @@ def trends(
     Columns: run, step_count, step_time_p50_ps, step_time_mean_ps, step_time_change_share (of the mean, at its change
     points), step_time_max_ps, input_share, not_computing_share, finding_share, finding (costliest cause),
     memory_peak_bytes, start_unix_ns, problem. ``runs``, ``since``: a selection, as in
-    ``batch``. Other arguments are those of ``load``; one executor serves all runs. A run that cannot be read has its
+    ``batch``; otherwise of a run with a second window without Python functions only that window. Other arguments are
+    those of ``load``; one executor serves all runs. A run that cannot be read has its
     error as ``problem``. NotFoundError: there are no runs, or none of a name.
     """
 
@@ -210,7 +211,10 @@ def trends(
     chosen = [figures] if isinstance(figures, str) else list(figures)
     names = list_figure_reports(chosen) if chosen else REPORTS
     rows: list[dict[str, Any]] = []
-    for run, opened in _open_profiles(_choose_runs(logdir, runs, since), how, engine, names, {}):
+    selected = _choose_runs(logdir, runs, since)
+    if runs is None:
+        selected = sessions.choose_for_times(selected)
+    for run, opened in _open_profiles(selected, how, engine, names, {}):
         try:
             row = {"reports": measure_figures(opened(), names)} if chosen else measure_run(opened())
         except FastprofError as error:

@@ -187,7 +187,8 @@ def open_earlier_runs(
     """Yield the newest runs of a log directory, at most HISTORY_RUNS. ``compared``: paths of captures of runs that do
     not count; if the directory has one of them, only runs before the last of them count. Runs that cannot be read are
     left out."""
-    from fastprof.inputs.resolve import list_runs
+    from fastprof.inputs.log_directory import WITHOUT_PYTHON
+    from fastprof.inputs.resolve import choose_for_times, list_runs
     from fastprof.profile.loading import load
 
     runs = list_runs(logdir)
@@ -200,7 +201,12 @@ def open_earlier_runs(
         for run in runs
     ]
     first = own.index(True) if True in own else -1
+    windows = {f"{run.name}{WITHOUT_PYTHON}" for run, is_own in zip(runs, own, strict=True) if is_own}
     earlier = [run for run, is_own in zip(runs[first + 1 :], own[first + 1 :], strict=True) if not is_own]
+    if windows.isdisjoint(run.name for run in runs):
+        earlier = choose_for_times(earlier)
+    else:  # Python functions slowed what is compared, so it is compared with runs that have them, too
+        earlier = [run for run in earlier if not run.name.endswith(WITHOUT_PYTHON)]
     for run in earlier[:HISTORY_RUNS]:
         try:
             yield load(run, **reading)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastprof.errors import CaptureError, ChangedError, FastprofError, NotFoundError, UnreadableError
 from fastprof.inputs.open_files import TooLargeError, Watched, find_file
 from fastprof.inputs.paths import is_directory
-from fastprof.inputs.resolve import list_ahead
+from fastprof.inputs.resolve import choose_for_times, list_ahead
 from fastprof.inputs.stores.store_path import bind_paths
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer.cache_folder import CacheFolder
@@ -152,7 +152,7 @@ class ViewedRuns:
     def trends(self, most: int) -> tuple[list[dict[str, Any]], int]:
         """Return the rows of the newest runs, as far as they are computed, and the number of the
         others."""
-        runs = self._runs.now()[:most]
+        runs = choose_for_times(self._runs.now())[:most]
         rows = self._trends.known(runs)
         return rows, len(runs) - len(rows)
 

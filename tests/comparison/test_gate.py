@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from dataclasses import replace
@@ -16,6 +17,7 @@ from fastprof.analyses import check as gate
 from fastprof.analyses.check import parse_condition
 from fastprof.cli.main import main
 from fastprof.errors import CaptureError, UsageError
+from fastprof.profile import comparison
 from fastprof.render import gate_forms
 
 BASE = Plan(seed=1, steps=12)
@@ -433,3 +435,39 @@ def test_a_check_names_its_runs(runs: Path, tmp_path: Path) -> None:
         assert scalars["new_run"].value == "slower" or against == path
         names.append(scalars["base_run"].value)
     assert names == ["base", str(path), "6 earlier runs, 2026_11_10_10_00_00 to 2026_11_15_10_00_00"]
+
+
+@pytest.mark.parametrize(
+    ("judged", "earlier"),
+    [
+        ("2026_11_14_10_00_00", ["2026_11_12_10_00_00_without_python", "2026_11_11_10_00_00"]),
+        ("2026_11_12_10_00_00_without_python", ["2026_11_11_10_00_00"]),
+        ("2026_11_12_10_00_00", ["2026_11_11_10_00_00"]),
+        ("2026_11_15_10_00_00", ["2026_11_14_10_00_00", "2026_11_12_10_00_00", "2026_11_11_10_00_00"]),
+    ],
+)
+def test_a_run_is_judged_by_runs_that_python_functions_slow_as_much(
+    tmp_path: Path, judged: str, earlier: list[str]
+) -> None:
+    folder = tmp_path / "plugins" / "profile"
+    names = [f"2026_11_{day}_10_00_00" for day in (11, 12, 14)]
+    slowed = names[1:2] + (["2026_11_15_10_00_00"] if judged.startswith("2026_11_15") else [])
+    for name in (*names, *slowed[1:], *(f"{name}_without_python" for name in slowed)):
+        write(folder / name, BASE)
+    (capture,) = fastprof.load(folder / judged).sources
+    found = comparison.open_earlier_runs(tmp_path, {capture}, {})
+    assert [profile.run for profile in found] == earlier
+
+
+def test_the_newest_two_runs_are_compared_by_the_windows_without_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = "2026_11_11_10_00_00", "2026_11_12_10_00_00"
+    for name in (old, new, f"{new}_without_python"):
+        write(tmp_path / "plugins" / "profile" / name, BASE)
+    assert main(["compare", str(tmp_path)]) == 0
+    assert f"comparing {new}_without_python, the newest of 3 runs, with" in capsys.readouterr().err
+    assert main(["trends", str(tmp_path), "--format", "csv"]) == 0
+    rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert [row["run"] for row in rows] == [f"{new}_without_python", old]
+    assert fastprof.trends(tmp_path)["run"].to_pylist() == [f"{new}_without_python", old]
