@@ -182,11 +182,6 @@ def _capture_servers(
     delay = args.delay if args.delay is not None else _COMMON_DELAY_S if len(addresses) > 1 else 0.0
     if delay and args.delay is None:
         args.talk.note(f"all begin in {delay:g} s, at the same time by their clocks; --delay changes that")
-    if options.python_level:
-        args.talk.note(
-            "recording cost not measured: only 'fastprof run' and fastprof.record can measure it; "
-            "--python-level 0 leaves out Python functions, the most expensive part"
-        )
     if options.python_level and args.duration > _PYTHON_MS:
         args.talk.note(
             "the Python tracer writes tens of megabytes per second, and slows the program; use a shorter --duration"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.cli import arguments, output, process
 from fastprof.errors import UsageError
+from fastprof.export.new_files import LOGDIR
 from fastprof.inputs.profiler_client import statuses
 from fastprof.render.table_forms import FORMATS
 from fastprof.wording.patterns import compile_late
@@ -235,9 +236,6 @@ def add_destination(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return group
 
 
-LOGDIR: Final = "fastprof-runs"
-
-
 def add_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the flags for the run that is written, and return their group."""
     group = parser.add_argument_group("output")
@@ -317,6 +315,9 @@ def make_run(args: argparse.Namespace, name: str | None) -> Iterator[CapturedRun
         directory.remove_if_empty()
 
 
+_COST: Final = "cost not measured: only 'fastprof run' and fastprof.record see steps without recording"
+
+
 def finish_capture(
     args: argparse.Namespace,
     outcomes: Sequence[Outcome],
@@ -337,6 +338,7 @@ def finish_capture(
     if path is not None:
         if args.content:
             args.talk.note(f"recorded {args.content}")
+        args.talk.note(_COST + ("; --python-level 0 records less" if args.python_level == "1" else ""))
         args.talk.note(f"wrote {path}")
     if args.interrupted:
         output.flush_standard_output()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastprof.cli import arguments, servers
 from fastprof.errors import UsageError
+from fastprof.export.new_files import LOGDIR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     addresses = servers.list_named(args)
     name = servers.check_name(args, len(addresses))
     if args.start or args.stop:
-        if args.logdir != servers.LOGDIR or args.then is not None:
+        if args.logdir != LOGDIR or args.then is not None:
             raise UsageError("--start and --stop return no capture, so they do not accept -o or --then")
         methods = service_messages.START if args.start else service_messages.STOP
         outcomes = _call_servers(args, addresses, methods, servers.make_time_name(), None)

@@ -12,10 +12,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Final, cast
 
 from fastprof.errors import FastprofError, OutputError
 
+LOGDIR: Final = "fastprof-runs"
+"""Default log directory of recordings, in the working directory."""
 Write = Callable[[bytes | memoryview], int | None]
 
 

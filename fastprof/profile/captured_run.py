@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastprof.derive.ops.record_checks import CODES, PROFILER_ERROR
 from fastprof.errors import FastprofError, NotFoundError, OutputError, UsageError
-from fastprof.export.new_files import make_hidden_folder, move_file, open_new_file, wrap_output_errors
+from fastprof.export.new_files import LOGDIR, make_hidden_folder, move_file, open_new_file, wrap_output_errors
 from fastprof.export.xspace_files import SUFFIX, name_files
 from fastprof.inputs.framework_profilers import ProfilerLevels, find_profiler
 from fastprof.inputs.log_directory import PROFILE, WITHOUT_PYTHON
@@ -322,7 +322,7 @@ Item = TypeVar("Item")
 
 
 def record(
-    logdir: str | os.PathLike[str],
+    logdir: str | os.PathLike[str] = LOGDIR,
     *,
     steps: tuple[int, int] | None = None,
     run: str | None = None,
@@ -335,6 +335,7 @@ def record(
     """Record this program with the profiler of its framework: JAX, TensorFlow or PyTorch. Use it in ``with``.
 
     ``logdir``: the capture becomes ``LOGDIR/plugins/profile/RUN/HOST.xplane.pb`` (PyTorch: ``….pt.trace.json``).
+    By default LOGDIR is the folder fastprof-runs in the working directory.
     ``steps``: record from step ``steps[0]`` to ``steps[1]`` (exclusive), counted from 0 in the block by
     ``Recording.steps``, ``step`` or ``keras_callback``. Without it the entire block is recorded.
     ``run``: name of the run; default: the time. Processes of one program that give the same name share the run.
