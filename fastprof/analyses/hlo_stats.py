@@ -44,6 +44,7 @@ from fastprof.derive.ops.op_columns import (
     mask_unknown,
     take_key,
 )
+from fastprof.derive.ops.op_durations import OpDurations, count_op_durations, merge_op_durations
 from fastprof.derive.ops.op_table import (
     Ops,
     OpTable,
@@ -62,7 +63,7 @@ from fastprof.derive.ops.roofline_model import (
     ratio_or_zero,
 )
 from fastprof.hlo.shapes import measure_padding, read_layouts
-from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.columns import PERCENTILES, Bools, Float64s, Int64s, find_percentiles
 from fastprof.schema.tables import (
     Bytes,
     Column,
@@ -90,6 +91,10 @@ NOT_OF_TORCH = f"{NO_PROGRAMS_OF_TORCH} The reports op_stats and kernel_stats sh
 class Params:
     device: str | None = field(default=None, metadata=DEVICE_NAME)
     peak: str | None = field(default=None, metadata=PEAKS)
+    percentiles: bool = field(
+        default=False,
+        metadata={"help": "fill the table durations: percentiles of the occurrences of each op", "alone": True},
+    )
 
 
 _GROUPED = (*GROUP_TIMES, *GROUP_WORK)
@@ -112,6 +117,10 @@ def _compute_dma_stall_share(rows: Any) -> pa.Array:
 def _make_worst_formula(name: str) -> Formula:
     """Return the formula of an attribute of the array with the most padding."""
     return lambda rows: [array and getattr(array, name) for array in rows.worst]
+
+
+def _make_percentile_formula(percentile: int) -> Formula:
+    return lambda rows: rows.ranks[percentile]
 
 
 TABLES = {
@@ -217,6 +226,22 @@ TABLES = {
             Count("program_id", op.PROGRAM_ID.description,
                   lambda rows: op.mask_unknown_programs([rows.table.program_id[row] for row in rows.at])),
         ), derived=True),
+        TableSchema("durations", "an op, with percentiles of the durations of its occurrences, in the order of ops; "
+                    "empty without --percentiles", (
+            Count("rank", "rank of the op in the ops table", attrgetter("rank")),
+            op.PROGRAM_ID,
+            op.PROGRAM,
+            op.NAME,
+            op.OCCURRENCES,
+            op.TOTAL,
+            Picoseconds("min_ps", "duration of the shortest occurrence", lambda rows: rows.ranks[0]),
+            *(
+                Picoseconds(f"p{percentile}_ps", f"duration that {percentile} % of the occurrences do not exceed",
+                            _make_percentile_formula(percentile))
+                for percentile in PERCENTILES
+            ),
+            Picoseconds("max_ps", "duration of the longest occurrence", lambda rows: rows.ranks[100]),
+        ), derived=True),
         op.make_sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
     )
 }  # fmt: skip
@@ -259,6 +284,8 @@ SECTIONS = (
             shown=has_rows("categories")),
     Section("Programs", "programs", ("program", "op_count", *_TIME, "flops_per_s", "bytes_per_s"), "self_share",
             shown=lambda report: report.tables["programs"].num_rows > 1),
+    Section("Durations of occurrences", "durations", ("name", "program", "occurrences", "min_ps", "p50_ps", "p90_ps",
+            "p99_ps", "max_ps"), rows=20, shown=has_rows("durations")),
     Section("Padded most", "padding", ("name", "padding_share", "padding_bytes", "worst_operand", "worst_share",
             "worst_shape", "occurrences", "program"), "padding_share", shown=has_rows("padding"), by_worth=True,
             alike=Alike(("name", "worst_operand"), ("padding_bytes", "occurrences"))),
@@ -277,18 +304,30 @@ class HloStats:
     ops: RankedOps
 
 
-def of_host(given: Host, params: Params) -> HostDeviceOps:
-    return replace(given.device_ops, by_device=())  # only their sum is used here
+@dataclass(frozen=True, slots=True)
+class HloHosts:
+    """Ops of one host or several. ``durations``: of their occurrences; None if they are not asked for."""
+
+    devices: HostDeviceOps | MergedDeviceOps
+    durations: OpDurations | None
 
 
-def merge(kept: Sequence[HostDeviceOps | MergedDeviceOps], params: Params, shared: dict[Any, Any]) -> MergedDeviceOps:
-    return MergedDeviceOps.of(kept, shared)
+def of_host(given: Host, params: Params) -> HloHosts:
+    devices = replace(given.device_ops, by_device=())  # only their sum is used here
+    return HloHosts(devices, count_op_durations(given) if params.percentiles else None)
 
 
-def run(
-    kept: Sequence[HostDeviceOps | MergedDeviceOps], params: Params, after: Mapping[str, AnalysisReport]
-) -> AnalysisReport:
-    devices = SessionOps.of(kept, get_chosen_peaks(params))
+def merge(kept: Sequence[HloHosts], params: Params, shared: dict[Any, Any]) -> HloHosts:
+    return HloHosts(MergedDeviceOps.of([hosts.devices for hosts in kept], shared), _join_durations(kept))
+
+
+def _join_durations(kept: Sequence[HloHosts]) -> OpDurations | None:
+    asked = [hosts.durations for hosts in kept if hosts.durations is not None]
+    return merge_op_durations(asked) if asked else None
+
+
+def run(kept: Sequence[HloHosts], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
+    devices = SessionOps.of([hosts.devices for hosts in kept], get_chosen_peaks(params))
     ranked = rank_by_cost(devices.ops)
     table = ranked.table
     ordered = replace(devices.ops, table=table)
@@ -315,6 +354,7 @@ def run(
         **{name: TABLES[name].of(group) for name, group in groups.items()},
         "padding": partial(_build_padding_table, rows),
         "layouts": partial(_build_layouts_table, table),
+        "durations": _build_durations_table(rows, _join_durations(kept)),
         "sparse_core_ops": TABLES["sparse_core_ops"].of(op.list_sparse_core_rows(devices.ops, devices.title)),
     }
     notices = tuple(Notice(*remark) for remark in list_remarks(devices))
@@ -379,6 +419,21 @@ def _build_padding_table(ops: OpRows) -> pa.Table:
     ]
     return TABLES["padding"].of(OpRows(
         table=table, title=ops.title, rank=rows + 1, padding_bytes=size[rows], padding=padding.take(rows), worst=worst
+    ))  # fmt: skip
+
+
+def _build_durations_table(ops: OpRows, found: OpDurations | None) -> pa.Table:
+    """List the ops with known durations, in the order of the ops table."""
+    if found is None:
+        return TABLES["durations"].empty()
+    places = {key: place for place, key in enumerate(found.keys)}
+    keys = zip(ops.table.program_id.tolist(), ops.table.name, strict=True)
+    place = np.array([places.get(key, -1) for key in keys], np.int64)
+    rows = np.flatnonzero(place >= 0)
+    ranks = find_percentiles(found.op, found.duration_ps, len(places), (0, *PERCENTILES, 100), found.times)
+    return TABLES["durations"].of(OpRows(
+        table=ops.table.take(rows), title=ops.title, rank=rows + 1,
+        ranks={percentile: values[place[rows]] for percentile, values in ranks.items()},
     ))  # fmt: skip
 
 

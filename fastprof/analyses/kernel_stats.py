@@ -52,7 +52,9 @@ from fastprof.derive.ops.record_checks import check_records
 from fastprof.hlo import METADATA_STATS
 from fastprof.hlo import PLANES as HLO_PLANES
 from fastprof.schema.columns import (
+    PERCENTILES,
     Int64s,
+    find_percentiles,
     join_values,
     number_distinct_rows,
     sum_by,
@@ -105,6 +107,11 @@ def _make_row_formula(of: Callable[[KernelRow], Any]) -> Formula:
     return lambda kernels: [of(row) for row in kernels.rows]
 
 
+def _make_percentile_formula(place: int) -> Formula:
+    """Return the formula of a percentile by its place; null if only other analyses need the kernels."""
+    return _make_row_formula(lambda row: row.percentiles[place] if row.percentiles else None)
+
+
 def _make_launch_formula(of: Callable[[Launch], Any]) -> Formula:
     return lambda kernels: [of(launch) for launch in kernels.launches]
 
@@ -132,6 +139,11 @@ TABLES = {
         Picoseconds("mean_ps", "total_ps / occurrences, rounded down",
                     _make_row_formula(lambda row: row.ps[1] // row.ps[0])),
         Picoseconds("min_ps", "duration of the shortest occurrence", _make_row_formula(lambda row: row.ps[2])),
+        *(
+            Picoseconds(f"p{percentile}_ps", f"duration that {percentile} % of the occurrences do not exceed",
+                        _make_percentile_formula(place))
+            for place, percentile in enumerate(PERCENTILES)
+        ),
         Picoseconds("max_ps", "duration of the longest occurrence", _make_row_formula(lambda row: row.ps[3])),
         Flag("uses_tensor_cores", "whether the kernel runs on Tensor Cores (AMD: Matrix Cores), by its name; null: "
              "the GPU vendor or the kernel's name is not recorded, or the name is ambiguous",
@@ -246,6 +258,15 @@ class HostKernels:
 
 
 def of_host(host: Host, params: Params) -> HostKernels:
+    return _sum_kernels(host, PERCENTILES)
+
+
+def of_host_for_others(host: Host, params: Params) -> HostKernels:
+    """Return the host state without percentiles."""
+    return _sum_kernels(host, ())
+
+
+def _sum_kernels(host: Host, percentiles: Sequence[int]) -> HostKernels:
     events = host.raw
     planes = {plane.number: plane for plane in events.planes_of("GPU")}
     rows, details = _find_kernel_rows(events)
@@ -285,14 +306,16 @@ def of_host(host: Host, params: Params) -> HostKernels:
         summarize_by(of, values, len(numbers), "the durations of the occurrences of a kernel").tolist()
         for of, values in ((number_of, duration), (np.where(duration > 0, number_of, -1), duration // 1000))
     )
+    found = [values.tolist() for values in find_percentiles(number_of, duration, len(numbers), percentiles).values()]
     kinds = np.array([beside[-2] for beside in configured], np.int64)[number_of]
     fusible = sum_by(number_of, estimate_fusible_time(kinds, duration, line_of), len(numbers)).tolist()
     only = [type_name.pop() if len(type_name) == 1 else None for type_name in types]
     on_devices = zip(map(len, devices), fusible, only, strict=True)
-    kernels = zip(numbers, configured, on_devices, sums, sums_ns, strict=True)
+    ranks = list(zip(*found, strict=True)) or [()] * len(numbers)
+    kernels = zip(numbers, configured, on_devices, sums, sums_ns, ranks, strict=True)
     made = [
-        KernelRow(host.name, kernel, *first[:-1], *on, ps, ns, detailed)
-        for (kernel, detailed), first, on, ps, ns in kernels
+        KernelRow(host.name, kernel, *first[:-1], *on, ps, ns, detailed, rank)
+        for (kernel, detailed), first, on, ps, ns, rank in kernels
     ]
     return HostKernels(len(planes), made, namer.reasons, check_records(host.entire.raw).has_gpu_events)
 

@@ -175,18 +175,19 @@ class AnalysisMethods:
         """
         return self.report("op_profile", group_by=group_by, device=device, peak=peak)
 
-    def hlo_stats(self, *, device: str | None = None, peak: str | None = None) -> Report:
+    def hlo_stats(self, *, device: str | None = None, peak: str | None = None, percentiles: bool = False) -> Report:
         """Compiled instructions: time, arithmetic, memory traffic, padding, by program and category.
 
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
+        percentiles: fill the table durations: percentiles of the occurrences of each op
 
         Tables: ops, categories, programs, rematerialization, outside_compilation, replica_groups, attribution,
-        padding, layouts, sparse_core_ops.
+        padding, layouts, durations, sparse_core_ops.
         Figures: device_total_ps, device_op_ps, device_idle_ps, op_count, program_count, unknown_work_share,
         unattributed_share, rematerialized_share, outside_compilation_share, padding_share.
         """
-        return self.report("hlo_stats", device=device, peak=peak)
+        return self.report("hlo_stats", device=device, peak=peak, percentiles=percentiles)
 
     def roofline(self, *, steps_from: str = "auto", device: str | None = None, peak: str | None = None) -> Report:
         """How close ops, steps and programs come to the device peaks, and what bounds them.

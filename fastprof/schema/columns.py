@@ -234,6 +234,8 @@ def reduce_runs(ufunc: np.ufunc, values: npt.NDArray[S], first: Numbers) -> npt.
 
 
 DURATIONS = "the durations of ops"
+PERCENTILES = (50, 90, 99)
+"""Percentiles of durations in tables of ops and kernels."""
 """Default subject of overflow messages."""
 
 
@@ -280,6 +282,23 @@ def find_most_by(row: Numbers, values: Int64s, count: int, otherwise: int = 0) -
     most = np.full(count, -_LAST - 1)
     np.maximum.at(most, row, values)
     return np.where(_have_values(row, count), most, otherwise)
+
+
+def find_percentiles(
+    row: Numbers, values: Int64s, count: int, percentiles: Sequence[int], times: Int64s | None = None
+) -> dict[int, Int64s]:
+    """Return percentiles (nearest rank) of the values of each of ``count`` rows, by percentile; 0 for a row without
+    values. ``times``: how often each value counts, at least once; None: once."""
+    order = sort_rows(row, values)
+    last = np.arange(1, len(order) + 1) if times is None else np.cumsum(times[order])
+    bounds = np.append(0, last)[find_group_bounds(row[order], count)]
+    sizes = np.diff(bounds)
+    ranks = {}
+    for percentile in dict.fromkeys(percentiles):
+        place = np.searchsorted(last, bounds[:-1] + np.maximum(-(-sizes * percentile // 100), 1))
+        chosen = values[order[np.minimum(place, len(order) - 1)]] if len(order) else np.zeros(count, np.int64)
+        ranks[percentile] = np.where(sizes > 0, chosen, 0)
+    return ranks
 
 
 def _have_values(row: Numbers, count: int) -> Bools:

@@ -15,7 +15,7 @@ from fastprof._native.kernels import group_sums
 from fastprof.decode.decoder import Request
 from fastprof.decode.nesting import get_int64s
 from fastprof.errors import CaptureError, UsageError
-from fastprof.schema.columns import Records, find_group_bounds, sort_rows
+from fastprof.schema.columns import Records, find_percentiles
 from fastprof.schema.tables import Count, Kind, Picoseconds, TableSchema
 from fastprof.tables.table_set import TableSet
 
@@ -71,7 +71,7 @@ def make_event_summary(tables: TableSet, percentiles: Sequence[int] = ()) -> pa.
     schema = SUMMARY
     if percentiles:
         ranked = groups if single is None else np.where(single, groups, size).astype(np.int32)
-        ranks = _find_percentiles(ranked, duration, size, percentiles)
+        ranks = find_percentiles(ranked, duration, size, percentiles)
         sums |= {f"p{percentile}": values[rows] for percentile, values in ranks.items()}
         text = "duration that {} % of the events do not exceed; null: all are aggregated"
         more = [
@@ -80,21 +80,6 @@ def make_event_summary(tables: TableSet, percentiles: Sequence[int] = ()) -> pa.
         ]
         schema = TableSchema(SUMMARY.name, SUMMARY.row, (*SUMMARY.columns, *more), derived=True)
     return tables.table(schema, {column.name: column.array(sums) for column in schema.columns})
-
-
-def _find_percentiles(
-    groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int, percentiles: Sequence[int]
-) -> dict[int, npt.NDArray[np.int64]]:
-    """Return percentiles of the values of each group below ``size``; 0 for a group without values."""
-    order = sort_rows(groups, values)
-    bounds = find_group_bounds(groups[order], size)
-    counts = np.diff(bounds)
-    ranks = {}
-    for percentile in dict.fromkeys(percentiles):
-        rank = np.maximum(-(-counts * percentile // 100) - 1, 0)
-        places = np.minimum(bounds[:-1] + rank, max(len(order) - 1, 0))
-        ranks[percentile] = np.where(counts > 0, values[order[places]], 0) if len(order) else np.zeros(size, np.int64)
-    return ranks
 
 
 def _sum_groups(groups: npt.NDArray[np.int32], values: npt.NDArray[np.int64], size: int, what: str) -> Records:

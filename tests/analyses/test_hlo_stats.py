@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,31 @@ def test_ops_of_a_cpu_are_those_of_its_threads() -> None:
     report = report_of(xspace(threads, programs()))
     assert rows(report, "ops", "name", "program", "self_ps", "core_type") == [("dot.1", "jit_f(7)", 5 * US, None)]
     assert page(report) == []
+
+
+def test_percentiles_are_those_of_all_occurrences_on_all_devices_and_only_if_asked_for() -> None:
+    lengths = [7, 1, 100, 3, 3, 9, 2, 8, 5, 4, 6]
+    cores = [core(*(ran(DOT, 200 * i, took) for i, took in enumerate(lengths[n::2])), number=n) for n in (0, 1)]
+    profile = fastprof.load([xspace(*cores, programs()), xspace(core(ran(DOT, 0, 50), ran(AGAIN, 60, 2)))])
+    assert profile.hlo_stats().tables["durations"].num_rows == 0
+    columns = ("rank", "name", "occurrences", "min_ps", "p50_ps", "p90_ps", "p99_ps", "max_ps")
+    every = sorted([*lengths, 50])
+    at = [every[math.ceil(len(every) * percent / 100) - 1] * US for percent in (50, 90, 99)]
+    assert rows(profile.hlo_stats(percentiles=True), "durations", *columns) == [
+        (1, "dot.1", 12, 1 * US, *at, 100 * US),
+        (2, "add.remat.1", 1, *[2 * US] * 5),
+    ]
+
+
+def test_percentiles_of_real_captures_are_recorded_durations(captures: Path) -> None:
+    profile = fastprof.load(captures / "xspace" / "cpu-jax-train")
+    table = profile.hlo_stats(percentiles=True).tables["durations"].to_pylist()
+    events = profile.event_table(["duration_ps"], ["hlo_op"]).to_pylist()
+    for row in table:
+        own = sorted(event["duration_ps"] for event in events if event["hlo_op"] == row["name"])
+        at = [own[max(math.ceil(len(own) * percent / 100) - 1, 0)] for percent in (0, 50, 90, 99, 100)]
+        assert [row[name] for name in ("min_ps", "p50_ps", "p90_ps", "p99_ps", "max_ps")] == at
+    assert len(table) == 22
 
 
 # ---- XProf's page

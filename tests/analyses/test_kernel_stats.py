@@ -68,6 +68,13 @@ def test_kernels_that_agree_are_one_row_over_all_gpus_of_a_host() -> None:
     assert rows(report, "kernels", *columns) == [("k", 3, 2**40 + 2_000, (2**40 + 2_000) // 3, 1, 2**40, 2, 1.0)]
 
 
+def test_percentiles_are_durations_that_occurred() -> None:
+    took = [7, 1, 100, 3, 3, 9, 2, 8, 5, 4, 6]
+    report = report_of(gpu(*(kernel("k", 200 * i, one) for i, one in enumerate(took)), kernel("z", 5_000, 2)))
+    columns = ("name", "min_ps", "p50_ps", "p90_ps", "p99_ps", "max_ps")
+    assert rows(report, "kernels", *columns) == [("k", 1, 5, 9, 100, 100), ("z", 2, 2, 2, 2, 2)]
+
+
 @pytest.mark.parametrize(
     ("other", "stats"),
     [

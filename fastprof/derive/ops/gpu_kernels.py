@@ -187,7 +187,8 @@ class KernelRow(NamedTuple):
     both by the recorded vendor alone. ``kind``, ``fusible``: see KINDS and estimate_fusible_time. ``precision``: the
     type of the numbers that it computes with; None if it is unknown. ``ps``: count, total, minimum and maximum of its
     durations; ``ns``: the same in whole nanoseconds, as XProf adds them up, which leaves out durations of 0.
-    ``detailed``: whether anything is recorded of its launch, without which XProf knows no kernel."""
+    ``detailed``: whether anything is recorded of its launch, without which XProf knows no kernel. ``percentiles``: of
+    its durations, as PERCENTILES; empty if they are not asked for."""
 
     host: str
     kernel: KernelKey
@@ -202,6 +203,7 @@ class KernelRow(NamedTuple):
     ps: tuple[int, int, int, int]
     ns: tuple[int, int, int, int]
     detailed: bool
+    percentiles: tuple[int, ...] = ()
 
     @property
     def op(self) -> str:

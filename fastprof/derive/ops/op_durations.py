@@ -1,0 +1,52 @@
+"""Durations of the occurrences of device ops, counted: percentiles of them are exact over any number of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fastprof.derive.ops.device_ops import list_device_planes
+from fastprof.derive.ops.roofline_tables import find_event_ops
+from fastprof.schema.columns import Int64s, find_runs, join_parts, reduce_runs, sort_rows
+from fastprof.schema.value_classes import dataclass
+
+if TYPE_CHECKING:
+    from fastprof.derive.ops.device_ops import OpHost
+
+Key = tuple[int, str]
+"""Program id and name of an op."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpDurations:
+    """``op``: place in ``keys``; ``times``: how many occurrences of the op have the duration. By op, then duration."""
+
+    keys: list[Key]
+    op: Int64s
+    duration_ps: Int64s
+    times: Int64s
+
+
+def count_op_durations(host: OpHost) -> OpDurations:
+    """Count the durations of the ops of all devices of a host."""
+    found = [find_event_ops(host, plane) for plane in list_device_planes(host.raw)]
+    parts = []
+    for _, times, op, table in found:
+        known = op >= 0
+        once = np.ones(int(known.sum()), np.int64)
+        keys = list(zip(table.program_id.tolist(), table.name, strict=True))
+        parts.append(OpDurations(keys, op[known].astype(np.int64), times.duration_ps[known], once))
+    return merge_op_durations(parts)
+
+
+def merge_op_durations(parts: Sequence[OpDurations]) -> OpDurations:
+    numbers: dict[Key, int] = {}
+    of_parts = [np.array([numbers.setdefault(key, len(numbers)) for key in part.keys], np.int64) for part in parts]
+    op = join_parts(number[part.op] for number, part in zip(of_parts, parts, strict=True))
+    duration, times = (join_parts(getattr(part, name) for part in parts) for name in ("duration_ps", "times"))
+    order = sort_rows(op, duration)
+    op, duration, times = op[order], duration[order], times[order]
+    first = find_runs(op, duration)
+    return OpDurations(list(numbers), op[first], duration[first], reduce_runs(np.add, times, first))
