@@ -24,7 +24,14 @@ from fastprof.analyses.contract import (
 from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.ops import stream_events
-from fastprof.derive.ops.stream_events import HostStreams, StreamLimits, sum_host_streams, unqueued_in_words
+from fastprof.derive.ops.kernel_sequences import sum_kernel_sequences
+from fastprof.derive.ops.stream_events import (
+    HostStreams,
+    StreamLimits,
+    read_streams,
+    sum_host_streams,
+    unqueued_in_words,
+)
 from fastprof.schema.tables import (
     Bytes,
     Column,
@@ -47,7 +54,7 @@ if TYPE_CHECKING:
 NAME = "streams"
 READS = Needs(
     planes=(GPU_PLANES, r"^/host:"),
-    stats=("correlation_id", *stream_events.STATS),
+    stats=("correlation_id", "_a", "_c", *stream_events.STATS),
 )
 AFTER: tuple[str, ...] = ()
 CONTENT = Evidence("No streams: the capture has no GPU planes.", planes=(GPU_PLANES,))
@@ -67,6 +74,10 @@ class Params:
     long_delay_us: int = field(
         default=100,
         metadata={"help": "launch delays longer than this, in microseconds, count as long", "min": 0},
+    )
+
+    sequence_length: int = field(
+        default=64, metadata={"help": "calls that launch more kernels than this are not in sequences", "min": 1}
     )
 
     @property
@@ -187,6 +198,20 @@ TABLES = {
         Count("long_call_count", "launches whose call took longer than --long-call-us"),
         Count("long_delay_count", "launches whose delay is longer than --long-delay-us"),
     ), derived=True),
+    "sequences": TableSchema("sequences", "a PyTorch op and the kernels and copies that a call of it launched, itself "
+                             "or through ops that it calls; the longest kernel time first", (
+        _HOST,
+        Text("op", "op name"),
+        Text("kernels", "kernels and copies of a call in order of start, joined by ->"),
+        Count("kernel_count", "number of kernels and copies of a call, at most --sequence-length"),
+        Count("count", "number of calls that launched this sequence"),
+        Picoseconds("kernel_ps", "sum of the durations of the kernels"),
+        Picoseconds("op_ps", "sum of the durations of the calls"),
+        Picoseconds("mean_op_delay_ps", "mean time from the start of a call to the launch of its first kernel, rounded "
+                    "down; null: the launch is not recorded"),
+        Picoseconds("mean_launch_delay_ps", "mean time from the start of that launch to the start of the kernel, "
+                    "rounded down; null: the launch is not recorded"),
+    ), derived=True),
     "queues": TableSchema("queues", "a stream queue: launched kernels that have not started, except those that start "
                           "before their call", (
         _HOST,
@@ -259,6 +284,8 @@ SECTIONS = (
             "mean_ps", "max_ps"), "share", 24, shown=has_rows("idle")),
     Section("Launches", "launches", ("call", "name", "count", "call_ps", "kernel_ps", "mean_delay_ps", "short_count",
             "long_call_count", "long_delay_count"), rows=15, shown=has_rows("launches"), kernels="name"),
+    Section("Kernels by op call", "sequences", ("op", "kernels", "kernel_count", "count", "kernel_ps",
+            "mean_op_delay_ps", "mean_launch_delay_ps"), rows=15, shown=has_rows("sequences"), kernels="kernels"),
     Section("Queues", "queues", ("device", "stream", "points", "mean_length", "max_length", "full_ps"), rows=16,
             shown=has_rows("queues")),
     Section("Copies", "copies", ("device", "kind", "count", "time_ps", "bytes", "mean_gbps", "peak_gbps"), rows=16,
@@ -267,12 +294,15 @@ SECTIONS = (
 
 
 def of_host(host: Host, params: Params) -> HostStreams:
-    return sum_host_streams(host.raw, params.limits)
+    sums = sum_host_streams(host.raw, params.limits)
+    sums.sequences += sum_kernel_sequences(host.raw, read_streams(host.raw).events, params.sequence_length)
+    return sums
 
 
 def run(kept: Sequence[HostStreams], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     parts = {name: ObjectRows([row for host in kept for row in getattr(host, name)]) for name in TABLES}
     parts["launches"].each.sort(key=lambda row: (-row.delay_ps, row.host, row.call, row.name))
+    parts["sequences"].each.sort(key=lambda row: (-row.kernel_ps, row.host, row.op, row.kernels))
     tables = {name: schema.of(parts[name]) for name, schema in TABLES.items()}
     return AnalysisReport(
         NAME, tables, make_scalars(SCALARS, dict(_compute_figures(kept, parts))), tuple(_list_notices(kept)), after

@@ -118,6 +118,7 @@ class AnalysisMethods:
         queue_length: int = 1024,
         long_call_us: int = 50,
         long_delay_us: int = 100,
+        sequence_length: int = 64,
     ) -> Report:
         """GPU streams: overlapping kernels, waits of idle streams, launches, queues, copies.
 
@@ -125,8 +126,9 @@ class AnalysisMethods:
         queue_length: queue length at which launch calls wait
         long_call_us: launch calls longer than this, in microseconds, count as long
         long_delay_us: launch delays longer than this, in microseconds, count as long
+        sequence_length: calls that launch more kernels than this are not in sequences
 
-        Tables: devices, streams, kinds, names, idle, launches, queues, copies.
+        Tables: devices, streams, kinds, names, idle, launches, sequences, queues, copies.
         Figures: stream_count, launch_count, unlaunched_count, main_stream, idle_share, hidden_share, break_ps,
         host_wait_ps, host_wait_share, delay_mean_ps, short_launch_share, long_call_count, long_delay_count,
         longest_queue.
@@ -137,6 +139,7 @@ class AnalysisMethods:
             queue_length=queue_length,
             long_call_us=long_call_us,
             long_delay_us=long_delay_us,
+            sequence_length=sequence_length,
         )
 
     def critical_path(self, *, annotation: str = "", instance: int = -1, steps_from: str = "auto") -> Report:

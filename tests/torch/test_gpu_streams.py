@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from torch_captures import MICRO, Recorded, kernel, launch, op, torch_capture
 
@@ -153,3 +155,58 @@ def test_copies_one_after_the_other_do_not_add_up() -> None:
 def test_a_capture_without_gpus_says_so() -> None:
     report = torch_capture({"main": [op("aten::mm", 0, 1)]}, {}).streams()
     assert [notice.text for notice in report.notices] == ["No streams: the capture has no GPU planes."]
+
+
+def test_calls_are_grouped_by_op_and_the_kernels_that_they_launch() -> None:
+    host = [
+        op("linear", 0, 50), op("addmm", 5, 40), launch(10, 1), launch(20, 2),
+        op("linear", 100, 40), op("addmm", 110, 20), launch(113, 3), launch(120, 4),
+        op("linear", 200, 30), op("addmm", 205, 20), launch(210, 5),
+        op("relu", 300, 30), op("relu", 305, 20), launch(310, 6),
+    ]  # fmt: skip
+    gpu = {
+        "stream 7": [kernel("gemm", 30, 10, 1), kernel("gemm", 150, 20, 3), kernel("gemm", 250, 7, 5)],
+        "stream 8": [kernel("bias", 40, 1, 2), kernel("bias", 170, 2, 4), kernel("relu_kernel", 320, 3, 6)],
+    }
+    columns = ("op", "kernels", "count", "kernel_ps", "op_ps", "mean_op_delay_ps", "mean_launch_delay_ps")
+    report = streams(host, gpu)
+    assert micros(report, "sequences", *columns) == [
+        ("addmm", "gemm -> bias", 2, 33, 60, 4, 28),  # 10 - 5 and 113 - 110; 30 - 10 and 150 - 113
+        ("linear", "gemm -> bias", 2, 33, 90, 11, 28),
+        ("addmm", "gemm", 1, 7, 20, 5, 40),
+        ("linear", "gemm", 1, 7, 30, 10, 40),
+        ("relu", "relu_kernel", 1, 3, 30, 10, 10),  # the relu within is the same call
+    ]
+    assert report.tables["sequences"]["kernel_count"].to_pylist() == [2, 2, 1, 1, 1]
+    assert micros(streams(host, gpu, sequence_length=1), "sequences", "op", "count") == [
+        ("addmm", 1), ("linear", 1), ("relu", 1),
+    ]  # fmt: skip
+
+
+def test_sequences_differ_if_any_kernel_does() -> None:
+    """Calls of 1 to 13 kernels named by the bits of a number: equal sequences, and only those, are one row."""
+    words = [f"{number:b}" for number in (1, 2, 3, 5, 5, 9, 18, 85, 86, 2, 4095, 4094, 2048 + 4095, 4095, 5461, 5461)]
+    host: list[Recorded] = []
+    run: list[Recorded] = []
+    for place, word in enumerate(words):
+        host.append(op("layer", 100 * place, 90))
+        for bit, name in enumerate(word):
+            number = 20 * place + bit + 1
+            host.append(launch(100 * place + 5 * bit + 1, number))
+            run.append(kernel(name, 5_000 + 20 * number, 3, number))
+    table = streams(host, {"stream 7": run}).tables["sequences"].to_pylist()
+    expected = {" -> ".join(word): words.count(word) for word in words}
+    assert {row["kernels"]: row["count"] for row in table} == expected and len(table) == len(expected)
+
+
+def test_sequences_of_a_real_trace_are_those_found_call_by_call(captures: Path) -> None:
+    """As HolisticTraceAnalysis counts them: of the deepest ops around launches, and how long they took to launch."""
+    profile = fastprof.load(captures / "chrome" / "kineto" / "h100_qwen.json.gz")
+    table = profile.streams().tables["sequences"].to_pylist()
+    linear = [row for row in table if row["op"] == "aten::linear"]
+    assert [(row["count"], row["kernel_count"], row["kernel_ps"], row["op_ps"]) for row in linear] == [
+        (168, 2, 8_997_754_000, 9_746_082_000)
+    ]
+    silu = next(row for row in table if row["op"] == "aten::silu")
+    delays = [round(silu[name] / MICRO, 3) for name in ("mean_op_delay_ps", "mean_launch_delay_ps")]
+    assert (silu["count"], delays) == (24, [7.056, 1416.684])

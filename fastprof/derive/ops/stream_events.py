@@ -336,6 +336,7 @@ class HostStreams:
     launches: list[SimpleNamespace] = field(default_factory=list)
     queues: list[SimpleNamespace] = field(default_factory=list)
     copies: list[SimpleNamespace] = field(default_factory=list)
+    sequences: list[SimpleNamespace] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
