@@ -112,6 +112,10 @@ TABLES = {
         Text("device", "device plane", _make_text_formula("device")),
         Text("kernel", "line of the sample: the kernel; in PyTorch's traces the range", _make_text_formula("line")),
         Count("sample", "id of the line of the sample; in PyTorch's traces the place of the range on its line, from 0"),
+        Text("op", "innermost PyTorch op around the launch of the kernel; null: not PyTorch's, or the capture does not "
+             "have one launch per range", _make_text_formula("op")),
+        Text("top_op", "outermost PyTorch op around the launch of the kernel; null: op is null",
+             _make_text_formula("top_op")),
         Text("counter", "counter name", _make_text_formula("name")),
         Count("counter_id", "counter id; null: not recorded", lambda rows: rows.number,
               lambda rows: rows.number < 0),
@@ -144,7 +148,9 @@ SECTIONS = (
     Section("Units by device", "units", ("device", *_USE), rows=18, shown=has_rows("units")),
     Section("By program", "programs", ("program", *_USE), rows=20, shown=has_rows("programs")),
     Section("By op", "ops", ("op", *_USE), rows=20, shown=has_rows("ops")),
-    Section("Counters", "counters", ("kernel", "sample", "counter", "value", "real_value"), shown=has_rows("counters")),
+    Section(
+        "Counters", "counters", ("kernel", "op", "sample", "counter", "value", "real_value"), shown=has_rows("counters")
+    ),
 )
 
 
@@ -165,7 +171,8 @@ def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, AnalysisR
 
 def _make_rows(host: HostUnits) -> SimpleNamespace:
     counters = host.counters
-    names = ("texts", "device", "line", "sample", "name", "number", "value", "real", "description", "group")
+    names = ("texts", "device", "line", "sample", "name", "number", "value", "real", "description", "group", "op",
+             "top_op")  # fmt: skip
     return SimpleNamespace(host=host.host, **{name: getattr(counters, name) for name in names})
 
 

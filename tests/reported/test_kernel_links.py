@@ -363,6 +363,29 @@ def test_counters_of_profiler_ranges_are_shown() -> None:
     assert report.notices == ()
 
 
+def test_counters_are_of_the_ops_around_the_launches(tmp_path: Path) -> None:
+    """The profiler reads a range a launch, one after the other. With a launch more, it is not known which is which."""
+
+    def enclose(document: dict[str, Any]) -> None:
+        events = document["traceEvents"]
+        conv = next(one for one in events if one.get("name") == "aten::conv2d")
+        events.append({**conv, "name": "aten::conv_relu", "ts": conv["ts"] - 1, "dur": conv["dur"] + 2})
+
+    def launch(document: dict[str, Any]) -> None:
+        events = document["traceEvents"]
+        call = next(one for one in events if one.get("name") == "cudaLaunchKernel")
+        events.append({**call, "ts": call["ts"] - 50, "dur": 1, "args": {"correlation": 9}})
+
+    def ops(profile: fastprof.Profile) -> list[tuple[str | None, str | None]]:
+        rows = profile.hardware_units().tables["counters"].to_pylist()
+        return [(row["op"], row["top_op"]) for row in rows if row["counter"] == FADD]
+
+    conv, addmm = ("aten::conv2d", "aten::conv2d"), ("aten::addmm", "aten::addmm")
+    assert ops(load("p7-cupti")) == [conv, addmm] * 2
+    assert ops(changed(tmp_path, "p7-cupti", enclose)) == [("aten::conv2d", "aten::conv_relu"), addmm, conv, addmm]
+    assert ops(changed(tmp_path, "p7-cupti", launch)) == [(None, None)] * 4
+
+
 def test_counters_are_what_ranges_record_under_any_name(tmp_path: Path) -> None:
     """Percentages are no integers; args of kernels on the same stream are no counters."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Final
@@ -12,20 +13,24 @@ from fastprof._native.records import DOUBLE
 from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.devices.device_events import OP_LINES, STATS, HeldValues, UnitUse, find_leaves, list_unit_samples
 from fastprof.derive.devices.run_environment import HostDevices
-from fastprof.schema.columns import Float64s, Int64s, find_last_started, find_most_by, number_values, sum_by
+from fastprof.schema.columns import Float64s, Int32s, Int64s, find_last_started, find_most_by, number_values, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, find_line_starts, find_lines, join_stat
 from fastprof.tables.host_reader import COUNTER, PROFILER_RANGE
 from fastprof.tables.needs import Needs
+from fastprof.wording.patterns import compile_late
 
 PROGRAM, RANGE = "program", "range"
 COUNTER_STATS: Final = (
     "counter_value", "performance_counter_id", "performance_counter_description", "performance_counter_sets",
 )  # fmt: skip
-NEEDS: Final = Needs(planes=(DEVICE_PLANES,), stats=(*STATS, *COUNTER_STATS, PROFILER_RANGE))
+NEEDS: Final = Needs(
+    planes=(DEVICE_PLANES, r"^/host:"), stats=(*STATS, *COUNTER_STATS, PROFILER_RANGE), stats_with_gpus=("_a", "_c")
+)
 _RANGES: Final = {"XLA Modules": PROGRAM, "Tensor Core": RANGE}
 _WHAT: Final = "the times of hardware units"
 _MOST_EXACT: Final = 2.0**53
+_LAUNCHES: Final = compile_late(r"cu(da)?LaunchKernel", re.ASCII)
 Key = tuple[str, ...]
 
 
@@ -51,8 +56,9 @@ class UnitSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CounterValues:
-    """Hardware counters that were read once a kernel. ``device``, ``line``, ``name``, ``description``, ``group``:
-    numbers of ``texts``, or -1 if it is not recorded. ``sample``: the id of the line, or the place of the range on it.
+    """Hardware counters that were read once a kernel. ``device``, ``line``, ``name``, ``description``, ``group``,
+    ``op``, ``top_op``: numbers of ``texts``, or -1 if it is not recorded. ``op``, ``top_op``: the innermost and the
+    outermost op around the launch of the kernel. ``sample``: the id of the line, or the place of the range on it.
     ``number``: the id of the counter, or -1 if it is not recorded. ``value``: -1: more than 63 bits, or no integer:
     ``real`` has it, else NaN."""
 
@@ -66,6 +72,8 @@ class CounterValues:
     real: Float64s
     description: Int64s
     group: Int64s
+    op: Int64s
+    top_op: Int64s
 
     def __len__(self) -> int:
         return len(self.value)
@@ -224,6 +232,8 @@ def _read_counters(events: HostEvents) -> CounterValues:
         real=np.full(len(rows), np.nan),
         description=beside_rows("performance_counter_description"),
         group=beside_rows("performance_counter_sets"),
+        op=np.full(len(rows), -1, np.int64),
+        top_op=np.full(len(rows), -1, np.int64),
         texts=list(pool),
     )
 
@@ -245,8 +255,12 @@ def _read_range_counters(events: HostEvents) -> CounterValues:
     kernels = [_get_title(events, meta) for meta in metas.tolist()]
     ranges = events.ints(PROFILER_RANGE)[0]
     none = np.full(len(rows), -1, np.int64)
+    named = [*texts, *kernels, *(name.removeprefix(COUNTER) for name in names)]
+    ops = _find_range_ops(events, ranges)
+    metas_of_ops, number = number_values(np.where(ops >= 0, events.meta[ops], -1)[:, np.searchsorted(ranges, rows)])
+    op, top_op = np.where(metas_of_ops >= 0, np.arange(len(metas_of_ops)) + len(named), -1)[number.reshape(2, -1)]
     return CounterValues(
-        texts=[*texts, *kernels, *(name.removeprefix(COUNTER) for name in names)],
+        texts=[*named, *(_get_title(events, max(meta, 0)) for meta in metas_of_ops.tolist())],
         device=place,
         line=len(texts) + which.reshape(-1),
         sample=np.searchsorted(ranges, rows) - np.searchsorted(ranges, find_line_starts(lines, rows)),
@@ -256,7 +270,29 @@ def _read_range_counters(events: HostEvents) -> CounterValues:
         real=real,
         description=none,
         group=none,
+        op=op,
+        top_op=top_op,
     )
+
+
+def _find_range_ops(events: HostEvents, ranges: Int32s) -> Int64s:
+    """Return the innermost and the outermost op around the launch of the kernel of each range, or -1. The profiler
+    reads a range a launch, in turn: without as many launches as ranges, ops are unknown."""
+    is_launch = np.array([_LAUNCHES.match(name) is not None for name in events.names], bool)[events.meta]
+    calls = np.flatnonzero(is_launch)
+    ops = np.full((2, len(ranges)), -1, np.int64)
+    if len(calls) != len(ranges):
+        return ops
+    from fastprof.derive.ops.torch_calls import OpsAround  # it takes long to import
+
+    around = OpsAround(events)
+    in_turn = np.argsort(events.start_ps[ranges], kind="stable")
+    above = around.op_of(calls[np.argsort(events.start_ps[calls], kind="stable")])
+    ops[0, in_turn] = above
+    while (above >= 0).any():
+        ops[1, in_turn] = np.where(above >= 0, above, ops[1, in_turn])
+        above = np.where(above >= 0, around.op_of(above), -1)
+    return ops
 
 
 def _split_numbers(stat: Stat) -> tuple[Int64s, Float64s]:
