@@ -6,6 +6,7 @@ Samples come from lines of counters. How they are weighted: docs/analyses/hardwa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,6 +89,11 @@ def _make_text_formula(name: str) -> Formula:
     return lambda rows: encode_texts([*rows.texts, None], getattr(rows, name))
 
 
+def _make_peak_formula(name: str) -> Formula:
+    of = attrgetter(name)
+    return lambda rows: [of(row) for _, row in rows.each]
+
+
 TABLES = {
     "units": TableSchema("units", "a device unit", (
         Text("host", "host, named after its capture file", _make_key_formula(0)),
@@ -107,7 +113,23 @@ TABLES = {
         Text("op", "op name", _make_key_formula(1)),
         *_make_columns("the op"),
     ), derived=True),
-    "counters": TableSchema("counters", "a hardware counter that was read, as recorded", (
+    "peaks": TableSchema("peaks", "a unit of a TPU core in a sample of hardware counters, and the share of its peak "
+                         "that it reached; TPU v6e and v7x only", (
+        Text("host", "host, named after its capture file", lambda rows: [host for host, _ in rows.each]),
+        Text("device", "device plane", _make_peak_formula("device")),
+        Text("kernel", "line of the sample: the kernel", _make_peak_formula("line")),
+        Count("sample", "id of the line of the sample", _make_peak_formula("sample")),
+        Count("core", "TensorCore, or SparseCore for metrics of SparseCores, from 0", _make_peak_formula("core")),
+        Text("metric", "unit, or part of its work", _make_peak_formula("metric")),
+        Number("achieved", "what the unit did, by its counters; counters that were not read count as 0",
+               _make_peak_formula("achieved")),
+        Number("peak", "what it could do in the cycles of the sample", _make_peak_formula("peak")),
+        Text("measured_in", "what achieved and peak count: instructions, cycles or bytes",
+             _make_peak_formula("measure")),
+        Percent("percent", "100 × achieved / peak",
+                lambda rows: [100 * row.achieved / row.peak for _, row in rows.each]),
+    ), derived=True),
+    "counters": TableSchema("counters", "a hardware counter that was read", (
         Text("host", "host, named after its capture file", lambda rows: [rows.host] * len(rows.value)),
         Text("device", "device plane", _make_text_formula("device")),
         Text("kernel", "line of the sample: the kernel; in PyTorch's traces the range", _make_text_formula("line")),
@@ -116,7 +138,8 @@ TABLES = {
              "have one launch per range", _make_text_formula("op")),
         Text("top_op", "outermost PyTorch op around the launch of the kernel; null: op is null",
              _make_text_formula("top_op")),
-        Text("counter", "counter name", _make_text_formula("name")),
+        Text("counter", "counter name; of TPU v6e and v7x by its id if the capture has no name",
+             _make_text_formula("name")),
         Count("counter_id", "counter id; null: not recorded", lambda rows: rows.number,
               lambda rows: rows.number < 0),
         Count("value", "value of the counter; null: above 63 bits, or not an integer",
@@ -161,7 +184,8 @@ def of_host(host: Host, params: Params) -> HostUnits:
 def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     devices = [((host.host, *key), sums) for host in kept for key, sums in host.devices.items()]
     programs, ops = _merge_parts(host.programs for host in kept), _merge_parts(host.ops for host in kept)
-    given = {"units": devices, "programs": _sort_by_size(programs), "ops": _sort_by_size(ops)}
+    peaks = [(host.host, peak) for host in kept for peak in host.peaks]
+    given = {"units": devices, "programs": _sort_by_size(programs), "ops": _sort_by_size(ops), "peaks": peaks}
     tables = {name: TABLES[name].of(SimpleNamespace(each=rows)) for name, rows in given.items()}
     read = [_make_rows(host) for host in kept if host.counters is not None and len(host.counters)]
     tables["counters"] = TABLES["counters"].of_parts(read)

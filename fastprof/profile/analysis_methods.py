@@ -212,7 +212,7 @@ class AnalysisMethods:
     def hardware_units(self) -> Report:
         """Utilization of matrix units, vector units, loads and stores of devices, by program and op.
 
-        Tables: units, programs, ops, counters.
+        Tables: units, programs, ops, peaks, counters.
         Figures: device_count, sampled_device_count, sample_count, busiest_unit, busiest_percent, matrix_percent,
         spills, counter_count.
         """

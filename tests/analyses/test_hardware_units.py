@@ -6,6 +6,7 @@ import math
 import random
 from collections import defaultdict
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from reports import figures, notices, records, rows, session_of
 from trace_builder import Event, Line, Value, event, line, plane, u64, xspace
 
 import fastprof
+from fastprof.derive.devices.tpu_counters import list_unit_peaks, read_counter_names
 
 MS = 10**9
 USE = ("unit", "known_ps", "mean_percent", "peak_percent", "busy_ps", "high_ps", "samples", "total")
@@ -122,7 +124,7 @@ def test_figures_name_the_busiest_unit_and_why_others_are_unknown() -> None:
 
 def test_a_capture_without_samples_says_so() -> None:
     report = report_of(MODULES, OPS)
-    assert [report.tables[name].num_rows for name in report.tables] == [0, 0, 0, 0]
+    assert [report.tables[name].num_rows for name in report.tables] == [0] * 5
     assert {name for name, value in figures(report).items() if value is not None} == {"device_count"}
     assert notices(report) == [
         "No hardware units: the capture has no samples of them (% util, fills, spills) and no values of hardware "
@@ -180,10 +182,10 @@ def test_counters_by_id_are_listed_as_recorded() -> None:
     ], id=9)  # fmt: skip
     report = session_of(xspace(plane("/device:TPU:3", [kernel]), hostnames=["vm"])).hardware_units()
     assert report.tables["counters"].to_pylist() == [
-        {"host": "vm", "device": "/device:TPU:3", "kernel": "kernel", "sample": 9, "counter": "CYCLES", "counter_id": 7,
-         "value": 5, "real_value": None, "description": "cycles", "sets": "TC"},
-        {"host": "vm", "device": "/device:TPU:3", "kernel": "kernel", "sample": 9, "counter": "LARGE",
-         "counter_id": None, "value": None, "real_value": None, "description": None, "sets": None},
+        {"host": "vm", "device": "/device:TPU:3", "kernel": "kernel", "sample": 9, "op": None, "top_op": None,
+         "counter": "CYCLES", "counter_id": 7, "value": 5, "real_value": None, "description": "cycles", "sets": "TC"},
+        {"host": "vm", "device": "/device:TPU:3", "kernel": "kernel", "sample": 9, "op": None, "top_op": None,
+         "counter": "LARGE", "counter_id": None, "value": None, "real_value": None, "description": None, "sets": None},
     ]  # fmt: skip
     assert figures(report)["counter_count"] == 2
 
@@ -193,6 +195,92 @@ def test_selected_steps_choose_programs_and_ops_but_no_samples() -> None:
     report = profile.select(steps=0).hardware_units()
     assert rows(report, "programs", "program", "unit") == [("jit_f(1)", "MXU"), ("jit_f(1)", "Scalar ALU")]
     assert rows(report, "units", "unit", "samples") == [("MXU", 2), ("Scalar ALU", 1), ("Vector Spills", 1)]
+
+
+# ---- counters of known TPUs
+
+CORE = "VF_CHIP_TC_TCS_TC_MISC_TCS_STATS_TCS_STATS_COUNTERS_UNPRIVILEGED_COUNT_"
+PEAK = ("core", "metric", "achieved", "peak", "measured_in", "percent")
+
+
+def counted(kernel: str, values: dict[str, int], ids: dict[str, int] | None = None) -> Line:
+    """Counters by name; by id alone if ``ids`` has them."""
+    stats = {name: {"counter_value": u64(value)} for name, value in values.items()}
+    given = {name: {"performance_counter_id": u64(number)} for name, number in (ids or {}).items()}
+    return line(kernel, [
+        event("" if name in given else name, 0, 10, {**own, **given.get(name, {})}) for name, own in stats.items()
+    ], id=7)  # fmt: skip
+
+
+def peaks_of(device: str, *lines: Line) -> list[tuple[Any, ...]]:
+    return rows(report_of(*lines, stats={"device_type_string": device}), "peaks", *PEAK)
+
+
+def test_units_of_tpu_v6e_reach_shares_of_their_peaks() -> None:
+    hbm = "VF_CHIP_HBM_1_HBMC_15_CMN_HI_FREQ_STATS_COUNTERS_UNPRIVILEGED_"
+    values = {
+        f"{CORE}CYCLES": 1_750, f"{CORE}SCALAR_ALU_INSTRUCTION_0": 300, f"{CORE}SCALAR_ALU_INSTRUCTION_1": 50,
+        f"{CORE}MATMUL_LMR_BF16_MXU_1": 100, f"{CORE}MATMUL_VREG_I8_MXU_0": 10,
+        f"{hbm}RD_RESP_PS0": 7, f"{hbm}PARTIAL_WRITE_REQ_PS1": 3,
+        "VF_CHIP_SC_1_SCT_0_SC_STATS_COUNTERS_UNPRIVILEGED_COUNT_CYCLES": 100,
+        "VF_CHIP_SC_1_SCT_9_SC_STATS_COUNTERS_UNPRIVILEGED_COUNT_VECTOR_ISSUE": 400,
+    }  # fmt: skip
+    bytes_in_a_microsecond = 1525.5 * 2**30 / 1e6
+    for lower in (False, True):
+        line = counted("dot", {name.lower() if lower else name: value for name, value in values.items()})
+        assert peaks_of("TPU v6 Lite", line) == [
+            (0, "Scalar Unit", 350.0, 3_500.0, "instructions", 10.0),
+            (0, "MXU BF16", 400.0, 3_500.0, "cycles", pytest.approx(100 * 4 / 35)),
+            (0, "MXU I8", 80.0, 3_500.0, "cycles", pytest.approx(100 * 8 / 350)),
+            (0, "MXU0", 80.0, 1_750.0, "cycles", pytest.approx(100 * 8 / 175)),
+            (0, "MXU1", 400.0, 1_750.0, "cycles", pytest.approx(100 * 4 / 17.5)),
+            (0, "HBM", 320.0, pytest.approx(bytes_in_a_microsecond), "bytes",
+             pytest.approx(32_000 / bytes_in_a_microsecond)),
+            (0, "HBM (Read)", 224.0, pytest.approx(bytes_in_a_microsecond), "bytes",
+             pytest.approx(22_400 / bytes_in_a_microsecond)),
+            (0, "HBM (Write)", 96.0, pytest.approx(bytes_in_a_microsecond), "bytes",
+             pytest.approx(9_600 / bytes_in_a_microsecond)),
+            (1, "SparseCore tiles: vector issue", 400.0, 1_600.0, "instructions", 25.0),
+        ]  # fmt: skip
+
+
+def test_units_of_tpu_v7x_are_of_a_die_each() -> None:
+    die = "VF_CHIP_DIE1_"
+    core = f"{die}TC_TCS_TC_MISC_TCS_STATS_TCS_STATS_COUNTERS_UNPRIVILEGED_COUNT_"
+    throttle = f"{die}PWRMGR_PWRMGR_TC_THROTTLE_CORE_DEBUG_STATS_UNPRIVILEGED_"
+    values = {
+        f"{throttle}CYCLE_COUNT": 1_000, f"{throttle}CLOCKS_SKIPPED": 20, f"{core}MATMUL_VREG_F8_MXU_0": 50,
+        f"{core}XLU_BUSY_1": 200, f"{core}XLU_BUSY_2": 300, f"{core}TRANSPOSE_XLU_1": 250,
+    }  # fmt: skip
+    assert peaks_of("TPU v7x", counted("dot", values)) == [
+        (1, "Clocks Skipped", 20.0, 1_000.0, "cycles", 2.0),
+        (1, "Avg XLU Busy", 400.0, 1_000.0, "cycles", 40.0),
+        (1, "MXU E4M3 + E5M2", 400.0, 2_000.0, "cycles", 20.0),
+        (1, "MXU0", 400.0, 1_000.0, "cycles", 40.0),
+        (1, "XLU1", 250.0, 1_000.0, "instructions", 25.0),
+    ]
+    assert peaks_of("TPU v5 lite", counted("dot", values)) == []
+
+
+def test_counters_without_a_name_are_named_by_their_id() -> None:
+    """The 16th tile of the second SparseCore: ids go on by tile and core."""
+    name = "VF_CHIP_SC_1_SCT_15_SC_STATS_COUNTERS_UNPRIVILEGED_COUNT_VECTOR_ISSUE"
+    number = next(number for number, known in read_counter_names("TPU v6 Lite").items() if known == name)
+    line = counted("dot", {"a": 5, "b": 6, "mine": 7}, {"a": number, "b": 1})
+    report = report_of(line, stats={"device_type_string": "TPU v6 Lite"})
+    assert rows(report, "counters", "counter", "counter_id", "value") == [
+        (name, number, 5), ("", 1, 6), ("mine", None, 7),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("device", "table"), [("TPU v6 Lite", "v6e"), ("TPU v7x", "v7x")])
+def test_names_are_those_that_were_observed(captures: Path, device: str, table: str) -> None:
+    observed = (captures.parent / "spec" / "tables" / f"tpu_counter_ids_{table}.csv").read_text().split()[1:]
+    named = {int(number): name for name, number in (row.split(",") for row in observed)}
+    known = read_counter_names(device)
+    assert known == named
+    used = {name for unit in list_unit_peaks(device) for name in (*unit.achieved, *unit.peak)}
+    assert used <= set(known.values())
 
 
 # ---- an oracle

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,17 @@ from fastprof._native.records import DOUBLE
 from fastprof.decode.plane_kinds import DEVICE_PLANES
 from fastprof.derive.devices.device_events import OP_LINES, STATS, HeldValues, UnitUse, find_leaves, list_unit_samples
 from fastprof.derive.devices.run_environment import HostDevices
-from fastprof.schema.columns import Float64s, Int32s, Int64s, find_last_started, find_most_by, number_values, sum_by
+from fastprof.derive.devices.tpu_counters import list_unit_peaks, read_counter_names
+from fastprof.schema.columns import (
+    Float64s,
+    Int32s,
+    Int64s,
+    find_last_started,
+    find_most_by,
+    number_distinct_rows,
+    number_values,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane, Stat, find_line_starts, find_lines, join_stat
 from fastprof.tables.host_reader import COUNTER, PROFILER_RANGE
@@ -79,10 +89,24 @@ class CounterValues:
         return len(self.value)
 
 
+class SampledPeak(NamedTuple):
+    """What a unit achieved in a sample of counters, and its peak in the time of the sample. ``core``: see UnitPeak."""
+
+    device: str
+    line: str
+    sample: int
+    core: int
+    metric: str
+    achieved: float
+    peak: float
+    measure: str
+
+
 @dataclass(slots=True)
 class HostUnits:
     """``present``: devices of the capture. ``devices``: by device, stat and unit. ``programs``: by kind, name, stat and
-    unit; ``ops``: by program, op, stat and unit; both of all devices of the host."""
+    unit; ``ops``: by program, op, stat and unit; both of all devices of the host. ``peaks``: of the TPUs
+    whose counters are known."""
 
     host: str
     present: HostDevices
@@ -90,6 +114,7 @@ class HostUnits:
     programs: dict[Key, UnitSums] = field(default_factory=dict)
     ops: dict[Key, UnitSums] = field(default_factory=dict)
     counters: CounterValues | None = None
+    peaks: list[SampledPeak] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +148,8 @@ def measure_host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
                     if used.known_ps or used.samples:
                         sums.setdefault((*key, sample.stat, sample.unit), UnitSums()).add(used)
     units.counters = _read_range_counters(entire) if len(entire.stat(PROFILER_RANGE)) else _read_counters(entire)
+    devices = {plane.name: _get_device_type(plane) for plane in entire.planes}
+    units.peaks = list(_list_peaks(units.counters, devices))
     return units
 
 
@@ -132,6 +159,10 @@ def _sum_units(use: UnitUse, key: Int64s, count: int) -> list[UnitSums]:
     real = [np.bincount(key, weights=values, minlength=count) for values in (use.integral, use.total)]
     columns = (known, high, real[0], find_most_by(key, use.peak, count, -1), samples, real[1])
     return [UnitSums(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _get_device_type(plane: Plane) -> str:
+    return str(plane.stats.get("device_type_string"))
 
 
 def _get_title(events: HostEvents, meta: int) -> str:
@@ -211,6 +242,7 @@ def _read_counters(events: HostEvents) -> CounterValues:
     lines = events.used_lines
     place = find_lines(lines, rows)
     metas, which = number_values(events.meta[rows])
+    titles = [_get_title(events, meta) for meta in metas.tolist()]
 
     def numbered(texts: Sequence[str]) -> Int64s:
         return np.array([pool.setdefault(text, len(pool)) for text in texts], np.int64)
@@ -222,12 +254,17 @@ def _read_counters(events: HostEvents) -> CounterValues:
         return np.where(has, texts_of, -1)
 
     has_number, number = join_stat(rows, *events.ints("performance_counter_id"))
+    number = np.where(has_number, number, -1)
+    name = numbered(titles)[which]
+    for row in np.flatnonzero(np.array([not title or title.isdigit() for title in titles], bool)[which]).tolist():
+        known = read_counter_names(_get_device_type(lines[place[row]].plane))
+        name[row] = numbered([known.get(int(number[row]), titles[which[row]])])[0]
     return CounterValues(
         device=numbered([line.plane.name for line in lines])[place],
         line=numbered([line.display_name or line.name for line in lines])[place],
         sample=np.array([line.xline_id for line in lines], np.int64)[place],
-        name=numbered([_get_title(events, meta) for meta in metas.tolist()])[which],
-        number=np.where(has_number, number, -1),
+        name=name,
+        number=number,
         value=np.maximum(value, -1),
         real=np.full(len(rows), np.nan),
         description=beside_rows("performance_counter_description"),
@@ -236,6 +273,31 @@ def _read_counters(events: HostEvents) -> CounterValues:
         top_op=np.full(len(rows), -1, np.int64),
         texts=list(pool),
     )
+
+
+def _list_peaks(counters: CounterValues, devices: Mapping[str, str]) -> Iterator[SampledPeak]:
+    """Yield the units of each sample whose counters were read. Units without work or cycles on record are left out."""
+    texts = counters.texts
+    place, of = number_distinct_rows([counters.device, counters.line, counters.sample])
+    known = np.flatnonzero(counters.value >= 0)
+    for number, at in enumerate(place.tolist()):
+        device = texts[counters.device[at]]
+        kind = devices[device]
+        units = list_unit_peaks(kind)
+        if not units:
+            continue
+        names = read_counter_names(kind)
+        rows = known[of[known] == number].tolist()
+        values = {
+            names.get(int(counters.number[row]), texts[counters.name[row]].upper()): int(counters.value[row])
+            for row in rows
+        }
+        for unit in units:
+            peak = sum(weight * values.get(name, 0) for name, weight in unit.peak.items())
+            parts = [weight * values[name] for name, weight in unit.achieved.items() if name in values]
+            if peak and parts:
+                line, sample = texts[counters.line[at]], int(counters.sample[at])
+                yield SampledPeak(device, line, sample, unit.core, unit.metric, sum(parts), peak, unit.measure)
 
 
 def _read_range_counters(events: HostEvents) -> CounterValues:
