@@ -17,7 +17,7 @@ from fastprof.cli import analysis, arguments, output
 from fastprof.wording.patterns import compile_late
 
 if TYPE_CHECKING:
-    from fastprof.analyses.contract import AnalysisReport
+    from fastprof.analyses.contract import AnalysisReport, Scalar
     from fastprof.render.brief import Question
     from fastprof.render.table_forms import Look
 
@@ -30,6 +30,9 @@ _FIGURES: Final = (
     "step_time_p50_ps", "step_time_max_ps", "compute_share", "input_percent", "flops_utilization_percent",
     "memory_utilization_percent",
 )  # fmt: skip
+_MORE_FIGURES: Final = ("duty_cycle_percent", "device_idle_percent", "mxu_utilization_percent")
+_OF_MEMORY: Final = {"peak_memory_bytes": "peak_bytes", "peak_memory_share": "peak_share"}
+"""Figures of documents, and names of those of the memory profile there."""
 _OF_FINDING: Final = (
     "rank", "cause", "title", "cost_ps", "share", "is_bound", "certainty", "advice", "evidence",
 )  # fmt: skip
@@ -122,6 +125,13 @@ def get_action(advice: str) -> str:
     return _SENTENCE_END.split(advice, 1)[0]
 
 
+def collect_figures(reports: Mapping[str, AnalysisReport]) -> dict[str, Scalar]:
+    """Return what was captured and the key figures of the overview and of the memory profile."""
+    overview, memory = reports["overview"], reports["diagnosis"].after.get("memory_profile")
+    figures = {name: overview.scalars[name] for name in (*_CAPTURED, *_FIGURES, *_MORE_FIGURES)}
+    return figures | {name: memory.scalars[of] for name, of in _OF_MEMORY.items() if memory is not None}
+
+
 # ---- JSON
 
 
@@ -130,17 +140,16 @@ def _write_json(
 ) -> Iterator[bytes]:
     import json
 
-    overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
+    diagnosis, figures = reports["diagnosis"], collect_figures(reports)
     findings = _list_findings(diagnosis, most)
     examined = diagnosis.tables["examined"].select(["cause", "cost_ps"]).to_pylist()
     named = set(diagnosis.tables["findings"]["cause"].to_pylist())
     others = [(row["cause"], row["cost_ps"]) for row in examined if row["cause"] not in named]
-    figures = {name: overview.scalars[name] for name in (*_CAPTURED, *_FIGURES)}
     document = {
         "session": list(source.paths),
         "run": source.run or None,
         **{name: figures[name].value for name in _CAPTURED},
-        "figures": {name: figures[name].value for name in _FIGURES},
+        "figures": {name: figure.value for name, figure in figures.items() if name not in _CAPTURED},
         "reasons": {name: figure.reason for name, figure in figures.items() if figure.reason is not None},
         "headline": diagnosis.scalars["headline"].value,
         "findings": [finding | {"action": get_action(finding["advice"])} for finding in findings],
@@ -176,8 +185,7 @@ def summarise_run(reports: Mapping[str, AnalysisReport], question: Question, roo
     """Return the first figures, the findings and the next commands as a document of at most ``room`` bytes."""
     from fastprof.render import brief
 
-    overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
-    figures = {name: overview.scalars[name] for name in (*_CAPTURED, *_FIGURES)}
+    diagnosis, figures = reports["diagnosis"], collect_figures(reports)
     source = _Source(question.paths, question.run or "", question.words)
     every = list_next(_list_findings(diagnosis, _SHOWN), source, reports)
     commands = [command for command in every if command.verb != "serve"]  # whose answer is for people
