@@ -75,6 +75,7 @@ READS = unite_needs([
     Needs(stats=host_communication.EVENT_STATS, metadata_stats=host_communication.METADATA_STATS),
 ])  # fmt: skip
 AFTER = ("steps",)
+REMEDY = "Profile on devices. op_stats has the time of collectives on CPUs."
 ONE_BY_ONE = True
 CONTENT = Evidence(
     "No communication: the capture has no planes of devices, and CPUs record none apart from their ops.",

@@ -16,6 +16,8 @@ An analysis is a module of this package:
     OF_HOSTS = True                                what devices did changes nothing: missing records of devices are not
                                                    said; absent: False
     CONTENT = Evidence("…", planes=(…))            without which a capture has nothing for it; absent: unknown
+    REMEDY = "…"                                   what to record, or to ask instead, if a capture has nothing for it;
+                                                   absent: its notices say it
     NOT_OF_TORCH = "…"                             why traces of PyTorch's profiler have nothing for it, and what shows
                                                    what is asked; absent: they may have
     @dataclass(frozen=True, slots=True)

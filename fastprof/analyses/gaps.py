@@ -76,6 +76,7 @@ READS = unite_needs([
     Needs(stats=ORIGIN_STATS),
 ])  # fmt: skip
 AFTER = ("steps",)
+REMEDY = "Profile while the program runs on its devices."
 ONE_BY_ONE = True
 
 

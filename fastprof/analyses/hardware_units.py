@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 NAME = "hardware_units"
 READS = NEEDS
 AFTER: tuple[str, ...] = ()
+REMEDY = (
+    "On TPUs, record with the XLA flags --xla_xprof_enable_custom_call_tracing and "
+    "--xla_xprof_register_llo_debug_info; with PyTorch, set profiler_metrics in the experimental_config of "
+    "its profiler."
+)
 OF_ALL_THREADS = True
 CONTENT = Evidence(
     "No hardware units: the capture has no samples of them (% util, fills, spills) and no values of hardware counters.",

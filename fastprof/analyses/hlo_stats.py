@@ -83,6 +83,7 @@ NAME = "hlo_stats"
 TITLE = "HLO stats"
 READS = device_ops.READS
 AFTER: tuple[str, ...] = ()
+REMEDY = "Profile a program that XLA compiles, while it runs. op_stats shows the ops of others."
 CONTENT = OF_OPS
 NOT_OF_TORCH = f"{NO_PROGRAMS_OF_TORCH} The reports op_stats and kernel_stats show its ops and kernels."
 

@@ -83,6 +83,7 @@ READS = Needs(
     metadata_stats=METADATA_STATS,
 )  # fmt: skip
 AFTER: tuple[str, ...] = ()
+REMEDY = "op_stats and hlo_stats show the ops of other devices. On a GPU, check that the profiler may trace it."
 CONTENT = Evidence("No kernels: the capture has no GPU planes.", planes=(GPU_PLANES,))
 
 WORTH_SAYING = 0.05

@@ -56,6 +56,7 @@ READS = unite_needs([
     Needs(stats=memory_events.STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
+REMEDY = "Record allocations: profile_memory=True in PyTorch, host_tracer_level=2 in TensorFlow and JAX."
 ONE_BY_ONE = True
 CONTENT = Evidence(
     "No memory profile: the capture has no events of allocators.",

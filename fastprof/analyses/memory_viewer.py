@@ -59,6 +59,7 @@ NAME = "memory_viewer"
 OF_ALL_THREADS = OF_PROGRAMS = True
 READS = Needs(planes=hlo.PLANES, metadata_stats=hlo.METADATA_STATS)
 AFTER: tuple[str, ...] = ()
+REMEDY = "Profile a program that XLA compiles, while it runs. memory_profile shows allocators."
 CONTENT = Evidence("No programs: the capture carries no compiled programs.", programs=True)
 NOT_OF_TORCH = f"{NO_PROGRAMS_OF_TORCH} The report memory_profile shows the memory of its allocators."
 

@@ -56,6 +56,7 @@ READS = unite_needs([
     device_ops.READS,
 ])  # fmt: skip
 AFTER = ("steps",)
+REMEDY = "Profile a program that XLA compiles, while it runs. op_stats shows the ops of others."
 CONTENT = OF_OPS
 
 

@@ -99,6 +99,10 @@ READS = unite_needs([
     Needs(stats=slow_steps.PROGRAM_STATS),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
+REMEDY = (
+    "Mark steps: jax.profiler.StepTraceAnnotation, tf.profiler.experimental.Trace, or step() of PyTorch's "
+    "profiler; or give an annotation with steps_from."
+)
 ONE_BY_ONE = True
 
 

@@ -57,6 +57,7 @@ READS = Needs(
     stats=("correlation_id", "_a", "_c", *stream_events.STATS),
 )
 AFTER: tuple[str, ...] = ()
+REMEDY = "Streams are of GPUs: gaps shows what other devices wait for."
 CONTENT = Evidence("No streams: the capture has no GPU planes.", planes=(GPU_PLANES,))
 _MICRO: Final = 1_000_000
 

@@ -46,6 +46,8 @@ _ROWS: Final = (10, 8, 6, 5, 4, 3, 2, 1)
 _MOST_LETTERS: Final = 160
 """Letters of a cell; a sentence has up to ``_MOST_SENTENCE``."""
 _MOST_SENTENCE: Final = 400
+_SENTENCES: Final = ("advice", "detail")
+"""Columns of sentences, which the first row of a table has as a whole: advice that is cut loses what to write."""
 _MOST_PATHS: Final = 3
 _MOST_CAVEATS: Final = 4
 _FIGURE: Final = compile_late(r"\{(\w+)\}")
@@ -149,7 +151,8 @@ def summarise_report(
     silence = explain_silence(report)
     reason, remedy = split_advice(silence or "")
     if silence and remedy is None:
-        remedy = next((notice.text for notice in report.notices if notice.severity == "recommendation"), None)
+        advice = (notice.text for notice in report.notices if notice.severity == "recommendation")
+        remedy = next(advice, getattr(runner.get_analysis(report.analysis), "REMEDY", None))
     document = {
         "status": "cannot_answer" if silence else "ok",
         "reason": shorten(reason, _MOST_SENTENCE) or None,
@@ -350,6 +353,9 @@ def cut_table(table: pa.Table, rows: int, columns: Sequence[str] | None, first: 
     shown = head if columns is None else head.select(columns)
     names = number_names(shown.schema)
     cells = [[_cut_cell(value) for value in column.to_pylist()] for column in shown.columns]
+    for name, column in zip(names, cells, strict=True):
+        if name in _SENTENCES and column and column[0]:
+            column[0] = shorten(shown[name][0].as_py(), _MOST_SENTENCE)
     keys = list_keys(table.slice(0, first + rows))[first:]
     listed = [
         {"key": key, **{name: cell for name, cell in zip(names, row, strict=True) if cell is not None}}

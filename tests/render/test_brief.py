@@ -23,7 +23,7 @@ LONG = [f"{'long_' * 60}{number}" for number in range(60)]
 
 
 def captured() -> list[Path]:
-    return few(sorted((ROOT / ".." / "shared" / "captures" / "xspace").glob("*.xplane.pb")), 4)
+    return few(sorted((ROOT / ".." / "shared" / "captures" / "xspace").glob("*/*.xplane.pb")), 4)
 
 
 def ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], int]:
@@ -43,6 +43,7 @@ def test_every_report_fits_and_says_what_the_report_says(session: str) -> None:
         assert len(text) <= brief.MOST_BYTES, name
         assert document == json.loads(report.to_json(brief=True))
         assert (document["status"] == "ok") == ("reason" not in document) == (document["answer"] is not None), name
+        assert ("remedy" in document) == (document["status"] == "cannot_answer"), name
         assert {} not in document.values() and [] not in document.values()
         for figure, value in document.get("figures", {}).items():
             given = report.scalars[figure].value
