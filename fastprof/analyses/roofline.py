@@ -84,7 +84,7 @@ SCALARS = {
                                        "time, unlike roofline_percent of totals", "ops of the roofline"),
     "lost_ps": ScalarSpec("ps", "time that could be saved: self time of ops beyond their time at the roofline"),
     "unknown_ps": ScalarSpec("ps", "self time of ops whose lost_ps is unknown, whose work is done by nested ops, or "
-                             "that are parts of transfers", need=RAN),
+                             "that are parts of transfers", "op time without a known roofline", need=RAN),
     "clock_share": ScalarSpec("share", "self time at the nominal clock / self time; below 1 if the clock was lower"),
 }  # fmt: skip
 OPENING = Opening(

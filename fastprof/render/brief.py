@@ -249,12 +249,14 @@ def explain_silence(report: AnalysisReport) -> str | None:
         return str(report.failure)
     if report.inapplicable is not None:
         return report.inapplicable
-    if any(table.num_rows for table in report.tables.values()) or any(
-        figure.value for figure in report.scalars.values()
-    ):
+    notices = [notice.text for notice in report.notices]
+    content = getattr(runner.get_analysis(report.analysis), "CONTENT", None)
+    has_rows = any(table.num_rows for table in report.tables.values())
+    if content is not None and not has_rows and content.absent in notices:
+        return str(content.absent)  # figures may still count devices
+    if has_rows or any(figure.value for figure in report.scalars.values()):
         return None
     reasons = [figure.reason for figure in report.scalars.values() if figure.reason]
-    notices = [notice.text for notice in report.notices]
     return next(iter((*notices, *reasons)), "the capture has no records for this question")
 
 

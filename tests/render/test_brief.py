@@ -64,6 +64,20 @@ def check_row(row: dict[str, Any], given: dict[str, Any]) -> None:
             assert value == pytest.approx(given[column], rel=1e-6), column
 
 
+def test_a_count_of_devices_is_no_answer() -> None:
+    document = json.loads(fastprof.load(ROOT / "demo/xla").hardware_units().to_json(brief=True))
+    assert (document["status"], document["answer"]) == ("cannot_answer", None)
+    assert document["reason"].startswith("No hardware units: the capture has no samples")
+    assert "--xla_xprof_enable_custom_call_tracing" in document["remedy"]
+
+
+def test_the_first_row_has_its_advice_whole() -> None:
+    advice = "Set the flag that this sentence names at its end, after more words than a cell has room for: " + "x" * 200
+    table = pa.table({"title": ["a", "b"], "advice": [advice, advice]})
+    shown = [row["advice"] for row in brief.cut_table(table, 2, None)["rows"]]
+    assert shown == [advice, f"{advice[:159]}…"]
+
+
 def test_the_summary_has_the_figures_the_findings_and_the_next_commands(capsys: pytest.CaptureFixture[str]) -> None:
     code, document, size = ask(capsys, str(ROOT / "demo/xla"))
     assert (code, document["status"], size <= brief.MOST_BYTES) == (0, "ok", True)
