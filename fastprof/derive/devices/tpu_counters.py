@@ -90,7 +90,7 @@ _SCALAR_SLOTS: Final = ("S0", "S1", "SMISC")
 def read_counter_names(device: str) -> Mapping[int, str]:
     """Return the names of a device's counters by id; empty if they are not known. ``device``: as captures name it."""
     blocks = json.loads(Path(__file__).with_name("tpu_counters.json").read_text("ascii")).get(device, ())
-    names = {}
+    names: dict[int, str] = {}
     for block in blocks:
         parts = block["name"].split("#")
         for place in itertools.product(*(range(count) for _, count, _ in block["places"])):
@@ -140,8 +140,8 @@ def _list_tensor_core_units(chip: _Chip, number: int, die: str) -> Iterator[Unit
         every = {of: weight for weights in chip.matrix_types.values() for of, weight in weights.items()}
         yield unit(f"MXU{n}", {f"{core}MATMUL_{of}_MXU_{n}": weight for of, weight in every.items()}, 1, "cycles")
         moves = ("PACKED", "ROTATE_PERMUTE_INSTRUCTION", "ROTATE_PERMUTE_SET_INSTRUCTION", "TRANSPOSE")
-        counters = {f"{core}{move}_XLU_{n}": 1.0 for move in moves}
-        yield unit(f"XLU{n}", counters, 1 / chip.xlu_cycles, "instructions")
+        moved = {f"{core}{move}_XLU_{n}": 1.0 for move in moves}
+        yield unit(f"XLU{n}", moved, 1 / chip.xlu_cycles, "instructions")
 
 
 def _list_memory_units(chip: _Chip, number: int, die: str) -> Iterator[UnitPeak]:
