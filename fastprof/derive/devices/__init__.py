@@ -2,5 +2,5 @@
 
 __all__ = [
     "communication_kinds", "device_events", "device_peaks", "gpu_kernels", "op_names",
-    "run_environment",
+    "run_environment", "tpu_counters",
 ]  # fmt: skip

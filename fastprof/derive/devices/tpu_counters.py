@@ -1,8 +1,8 @@
 """Hardware counters of TPU v6e and v7x: their names by id, and what share of its peak each unit reaches by them.
 
-Names are in ``tpu_counters.json``, by block of counters: ``#`` in the name of a block stands for the numbers of dies,
-cores and tiles that have it; ``places`` has for each the first number, how many there are, and from one to the next
-the difference of ids. Ids are those of the first place. Achieved work and peaks are sums of counters with weights.
+Names are in ``tpu_counters.json``, by block of counters: ``#`` in the name of a block is the number of a die, core or
+tile; ``places`` has for each the first number, how many there are, and the difference of ids between neighbours. Ids
+are those of the first place. Achieved work and peaks are sums of counters with weights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Chip(NamedTuple):
     matrix_types: Mapping[str, Weights]
     """Cycles of a matrix unit for each operation, by name of the number type."""
     links: tuple[str, ...]
-    """Names of the queues of inter-chip links; ``#`` stands for the direction."""
+    """Names of the queues of inter-chip links; ``#`` is the direction."""
 
 
 _TENSOR_CORE: Final = "TC_TCS_TC_MISC_TCS_STATS_TCS_STATS_COUNTERS_UNPRIVILEGED_COUNT_"
