@@ -315,7 +315,7 @@ def _sum_kernels(host: Host, percentiles: Sequence[int]) -> HostKernels:
     ranks = list(zip(*found, strict=True)) or [()] * len(numbers)
     kernels = zip(numbers, configured, on_devices, sums, sums_ns, ranks, strict=True)
     made = [
-        KernelRow(host.name, kernel, *first[:-1], *on, ps, ns, detailed, percentiles=rank)
+        KernelRow(host.name, kernel, *first[:-1], *on, ps, ns, detailed)._replace(percentiles=rank)
         for (kernel, detailed), first, on, ps, ns, rank in kernels
     ]
     return HostKernels(len(planes), made, namer.reasons, check_records(host.entire.raw).has_gpu_events)
