@@ -312,12 +312,13 @@ def _sum_kernels(host: Host, percentiles: Sequence[int]) -> HostKernels:
     fusible = sum_by(number_of, estimate_fusible_time(kinds, duration, line_of), len(numbers)).tolist()
     only = [type_name.pop() if len(type_name) == 1 else None for type_name in types]
     on_devices = zip(map(len, devices), fusible, only, strict=True)
-    ranks = list(zip(*found, strict=True)) or [()] * len(numbers)
-    kernels = zip(numbers, configured, on_devices, sums, sums_ns, ranks, strict=True)
+    kernels = zip(numbers, configured, on_devices, sums, sums_ns, strict=True)
     made = [
-        KernelRow(host.name, kernel, *first[:-1], *on, ps, ns, detailed)._replace(percentiles=rank)
-        for (kernel, detailed), first, on, ps, ns, rank in kernels
+        KernelRow(host.name, kernel, *first[:-1], *on, ps, ns, detailed)
+        for (kernel, detailed), first, on, ps, ns in kernels
     ]
+    if percentiles:
+        made = [row._replace(percentiles=ranks) for row, ranks in zip(made, zip(*found, strict=True), strict=True)]
     return HostKernels(len(planes), made, namer.reasons, check_records(host.entire.raw).has_gpu_events)
 
 
