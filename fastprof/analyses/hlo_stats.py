@@ -423,15 +423,15 @@ def _build_padding_table(ops: OpRows) -> pa.Table:
     ))  # fmt: skip
 
 
-def _build_durations_table(ops: OpRows, found: OpDurations | None) -> pa.Table:
+def _build_durations_table(ops: OpRows, durations: OpDurations | None) -> pa.Table:
     """List the ops with known durations, in the order of the ops table."""
-    if found is None:
+    if durations is None:
         return TABLES["durations"].empty()
-    places = {key: place for place, key in enumerate(found.keys)}
+    places = {key: place for place, key in enumerate(durations.keys)}
     keys = zip(ops.table.program_id.tolist(), ops.table.name, strict=True)
     place = np.array([places.get(key, -1) for key in keys], np.int64)
     rows = np.flatnonzero(place >= 0)
-    ranks = find_percentiles(found.op, found.duration_ps, len(places), (0, *PERCENTILES, 100), found.times)
+    ranks = find_percentiles(durations.op, durations.duration_ps, len(places), (0, *PERCENTILES, 100), durations.times)
     return TABLES["durations"].of(OpRows(
         table=ops.table.take(rows), title=ops.title, rank=rows + 1,
         ranks={percentile: values[place[rows]] for percentile, values in ranks.items()},

@@ -307,7 +307,7 @@ def _sum_kernels(host: Host, percentiles: Sequence[int]) -> HostKernels:
         summarize_by(of, values, len(numbers), "the durations of the occurrences of a kernel").tolist()
         for of, values in ((number_of, duration), (np.where(duration > 0, number_of, -1), duration // 1000))
     )
-    found = [values.tolist() for values in find_percentiles(number_of, duration, len(numbers), percentiles).values()]
+    ranks = [values.tolist() for values in find_percentiles(number_of, duration, len(numbers), percentiles).values()]
     kinds = np.array([beside[-2] for beside in configured], np.int64)[number_of]
     fusible = sum_by(number_of, estimate_fusible_time(kinds, duration, line_of), len(numbers)).tolist()
     only = [type_name.pop() if len(type_name) == 1 else None for type_name in types]
@@ -318,7 +318,7 @@ def _sum_kernels(host: Host, percentiles: Sequence[int]) -> HostKernels:
         for (kernel, detailed), first, on, ps, ns in kernels
     ]
     if percentiles:
-        made = [row._replace(percentiles=ranks) for row, ranks in zip(made, zip(*found, strict=True), strict=True)]
+        made = [row._replace(percentiles=own) for row, own in zip(made, zip(*ranks, strict=True), strict=True)]
     return HostKernels(len(planes), made, namer.reasons, check_records(host.entire.raw).has_gpu_events)
 
 

@@ -31,9 +31,9 @@ class OpDurations:
 
 def count_op_durations(host: OpHost) -> OpDurations:
     """Count the durations of the ops of all devices of a host."""
-    found = [find_event_ops(host, plane) for plane in list_device_planes(host.raw)]
+    devices = [find_event_ops(host, plane) for plane in list_device_planes(host.raw)]
     parts = []
-    for _, times, op, table in found:
+    for _, times, op, table in devices:
         known = op >= 0
         once = np.ones(int(known.sum()), np.int64)
         keys = list(zip(table.program_id.tolist(), table.name, strict=True))
