@@ -38,8 +38,8 @@ class Request:
 
 
 Fault = Callable[[Request], "str | None"]
-"""Returns what goes wrong with a request: "503", "403", "drop", "short", "long", "no ranges", "redirect URL", or
-None."""
+"""Returns what goes wrong with a request: "503", "403", "drop", "short", "long", "wait" (half of the body comes once
+``ObjectServer.go_on`` is set), "no ranges", "redirect URL", or None."""
 
 
 class ObjectServer:
@@ -56,6 +56,7 @@ class ObjectServer:
         self.bytes_per_s = bytes_per_s
         self.list_tag = tag
         self.uploads: dict[str, dict[int, bytes]] = {}
+        self.go_on = threading.Event()
         self._lock = threading.Lock()
 
     def count(self, method: str) -> int:
@@ -73,8 +74,12 @@ class ObjectServer:
         class Handler(_Handler):
             server_objects = owner
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+            """Connections that wait to be accepted: the system has a client try again a second later beyond them."""
+
+        server = Server(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         try:
@@ -223,6 +228,8 @@ class _Handler(BaseHTTPRequestHandler):
         begin = time.perf_counter()
         for at in range(0, len(content), PIECE):
             piece = content[at : at + PIECE]
+            if fault == "wait" and at >= len(content) // 2:
+                self.server_objects.go_on.wait()
             self.wfile.write(piece)
             if speed and (early := (at + len(piece)) / speed - (time.perf_counter() - begin)) > 0:
                 time.sleep(early)

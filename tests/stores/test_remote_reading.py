@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import http.client
+import os
 import pickle
 import threading
 from collections.abc import Callable
@@ -153,6 +154,54 @@ def test_faults_that_stay_name_url_and_range(
     with pytest.raises(UnreadableError, match=r"for the bytes 0 to [\d,]+") as caught:
         fastprof.load(url)
     assert caught.value.path == url
+
+
+def test_a_broken_answer_goes_on_where_it_ended(server: ObjectServer, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_file, "BLOCK", 1 << 10)
+    monkeypatch.setattr(remote_file, "_WAIT_S", 0.0)
+    server.objects[KEY] = LARGE
+    server.fault = only_ranges("drop", 1)
+    assert fastprof.load(url).events.num_rows == 20_000
+    begins = [request.range[0] for request in server.requests if request.range not in (None, (0, 1))]
+    can_go_on = store_path.has_obstore() or url != URL  # pyarrow gives all of an answer or nothing
+    assert begins[0] == 0 and (begins[-1] > 0) == can_go_on
+
+
+def test_bytes_can_be_read_before_the_rest_of_their_range_has_come(server: ObjectServer) -> None:
+    server.objects[KEY] = LARGE
+    server.fault = only_ranges("wait")
+    for url in (URL, f"{server.address}/bucket/{KEY}"):
+        server.go_on.clear()
+        file = remote_file.open_remote_file(make_store_path(url))
+        assert file is not None
+        file.fetch(0, 2 * remote_file.BLOCK)
+        assert os.pread(file.begin(), 100, remote_file.BLOCK) == LARGE[remote_file.BLOCK :][:100]
+        assert file.fetched_bytes < len(LARGE) // 2 + remote_file.BLOCK
+        server.go_on.set()
+        file.fetch(0, file.size)
+        assert os.pread(file.begin(), file.size, 0) == LARGE
+
+
+def test_the_end_of_an_object_does_not_wait_for_its_middle(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_file, "BLOCK", 1 << 10)
+    monkeypatch.setattr(remote_file, "RANGE", 1 << 14)
+    server.objects[KEY] = LARGE
+    server.fault = lambda request: "wait" if request.range and request.range[1] < len(LARGE) else None
+    file = remote_file.open_remote_file(make_store_path(URL))
+    assert file is not None
+    file.fetch(file.size - 10, file.size)
+    assert os.pread(file.begin(), 10, file.size - 10) == LARGE[-10:]
+    server.go_on.set()
+    file.fetch(0, file.size)
+    assert server.sent == len(LARGE)
+
+
+def test_an_answer_that_is_too_long_is_refused(server: ObjectServer) -> None:
+    server.fault = only_ranges("long")
+    with pytest.raises(UnreadableError, match=r"the answer has [\d,]+ bytes, not [\d,]+"):
+        fastprof.load(f"{server.address}/bucket/{KEY}")
 
 
 def test_a_second_short_answer_ends_reading(server: ObjectServer) -> None:

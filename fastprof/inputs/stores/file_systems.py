@@ -4,7 +4,7 @@ compared after reading."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Final, TypeVar
@@ -64,12 +64,12 @@ class ArrowStore(_FileSystem):
         about = _call(lambda: self._files.get_file_info(self._root + key))
         return _describe_arrow_file(about) if about.type == FileType.File else None
 
-    def read(self, key: str, begin: int, end: int, version: str) -> memoryview:  # noqa: ARG002
+    def read(self, key: str, begin: int, end: int, version: str) -> Iterator[memoryview]:  # noqa: ARG002
         def read() -> memoryview:
             with self._files.open_input_file(self._root + key) as file:
                 return memoryview(file.read_at(end - begin, begin))
 
-        return _call(read)
+        yield _call(read)
 
     @contextmanager
     def open_reader(self, key: str) -> Generator[BinaryIO]:
@@ -113,8 +113,8 @@ class FsspecStore(_FileSystem):
             return None
         return _describe_fsspec_file(about) if about["type"] == "file" else None
 
-    def read(self, key: str, begin: int, end: int, version: str) -> bytes:  # noqa: ARG002
-        return bytes(_call(lambda: self._files.cat_file(self._root + key, start=begin, end=end)))
+    def read(self, key: str, begin: int, end: int, version: str) -> Iterator[bytes]:  # noqa: ARG002
+        yield bytes(_call(lambda: self._files.cat_file(self._root + key, start=begin, end=end)))
 
     @contextmanager
     def open_reader(self, key: str) -> Generator[BinaryIO]:

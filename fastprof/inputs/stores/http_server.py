@@ -7,13 +7,14 @@ import http.client
 import io
 import urllib.error
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import IO, Any, BinaryIO, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from fastprof.inputs.stores.store_verbs import (
+    PIECE,
     AbsentError,
     Level,
     OtherVersionError,
@@ -54,7 +55,7 @@ class HttpServer:
         except OtherVersionError:  # an empty file has no first byte
             return StoredObject(0)
 
-    def read(self, key: str, begin: int, end: int, version: str) -> bytes:
+    def read(self, key: str, begin: int, end: int, version: str) -> Iterator[memoryview]:
         wanted = {"Range": f"bytes={begin}-{end - 1}"}
         if version.startswith('"'):
             wanted["If-Match"] = version
@@ -63,16 +64,11 @@ class HttpServer:
                 raise StoreError("the server no longer answers with ranges")
             if _get_version(answer) != version:
                 raise OtherVersionError("the version differs")
-            try:
-                data: bytes = answer.read(end - begin + 1)
-            except http.client.IncompleteRead as error:
-                data = error.partial
-            except (OSError, http.client.HTTPException) as error:
-                raise StoreError(f"the connection broke off: {error or type(error).__name__}") from None
-            if len(data) > end - begin:
-                raise StoreError("the server sends more bytes than were requested")
-        first = answer.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
-        return data if first == str(begin) else b""
+            if answer.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0] != str(begin):
+                return
+            piece = memoryview(bytearray(min(PIECE, end - begin)))
+            while size := _read_piece(answer, piece):
+                yield piece[:size]
 
     @contextmanager
     def open_reader(self, key: str) -> Generator[BinaryIO]:
@@ -110,6 +106,17 @@ class HttpServer:
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error or type(error).__name__
             raise StoreError(f"no connection to the server: {reason}") from None
+
+
+def _read_piece(answer: Any, piece: memoryview) -> int:
+    """Read the next bytes of an answer, and return how many there are. Where it breaks off, it ends."""
+    try:
+        size: int = answer.readinto(piece)
+    except http.client.IncompleteRead:
+        return 0
+    except (OSError, http.client.HTTPException) as error:
+        raise StoreError(f"the connection broke off: {error or type(error).__name__}") from None
+    return size
 
 
 class _Body(io.RawIOBase):

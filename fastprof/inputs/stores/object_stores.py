@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, BinaryIO, Final, TypeVar
 
 from fastprof.errors import UsageError
 from fastprof.inputs.stores.store_verbs import (
+    PIECE,
     AbsentError,
     Level,
     OtherVersionError,
@@ -85,11 +86,13 @@ class ObjectStore:
         except AbsentError:
             return None
 
-    def read(self, key: str, begin: int, end: int, version: str) -> memoryview:
+    def read(self, key: str, begin: int, end: int, version: str) -> Iterator[memoryview]:
         import obstore
 
         options: Any = {"range": (begin, end)} | ({"if_match": version} if version else {})
-        return self._call(lambda: memoryview(obstore.get(self.client, key, options=options).bytes()))
+        pieces = self._call(lambda: iter(obstore.get(self.client, key, options=options).stream(min_chunk_size=PIECE)))
+        while (piece := self._call(lambda: next(pieces, None))) is not None:
+            yield memoryview(piece)
 
     @contextmanager
     def open_reader(self, key: str) -> Generator[BinaryIO]:

@@ -3,6 +3,9 @@ read. Threads share it; a block that one of them fetches is waited for by the ot
 
     object   | block | block | block | …        fetched in ranges of whole blocks, each of the version that was opened
     file     | bytes |  hole | bytes | …        takes disk space only for blocks that were fetched
+
+Ranges are fetched side by side, the first ones first. A block can be read as soon as it has come, before the rest of
+its range, so that reading follows fetching.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from fastprof.errors import ChangedError, NotFoundError, UnreadableError
 from fastprof.inputs import open_files
 from fastprof.inputs.stores.kept_objects import keep_later, restore_object
-from fastprof.inputs.stores.store_path import StorePath, explain_store_error, get_pool
+from fastprof.inputs.stores.store_path import SIDE_BY_SIDE, StorePath, explain_store_error, get_pool
 from fastprof.inputs.stores.store_verbs import (
     AbsentError,
     OtherVersionError,
@@ -58,6 +61,7 @@ class RemoteFile:
         self._states = bytearray(-(-self.size // BLOCK))
         self._left = len(self._states)
         self._change = threading.Condition()
+        self._writing = threading.Lock()  # the system has one writer at a time; others would spin
         self._lately = (0, -1, 0)
         """The blocks that were fetched last, and how often those behind them were needed next."""
         with tempfile.TemporaryFile(prefix="fastprof-") as file:
@@ -95,17 +99,22 @@ class RemoteFile:
                         return
                     self._change.wait()
                     continue
-            others = [get_pool().submit(_fetch_for, weakref.ref(self), *blocks) for blocks in mine[1:]]
+            others = [get_pool().submit(_fetch_rest, weakref.ref(self), *blocks, 0) for blocks in mine[1:]]
             self._fetch_blocks(*mine[0])
             for other in others:
                 other.result()
 
     def expect(self, begin: int, end: int) -> None:
-        """Begin to fetch bytes that will be read."""
-        with self._change:
-            mine = self._claim(begin // BLOCK, -(-end // BLOCK))
-        for blocks in mine:
-            get_pool().submit(_fetch_for, weakref.ref(self), *blocks)
+        """Begin to fetch bytes that will be read. Threads claim ranges as they come to them: a reader who needs a later
+        one fetches it at once."""
+        first, until = begin // BLOCK, -(-end // BLOCK)
+        for _ in range(SIDE_BY_SIDE):
+            with self._change:
+                blocks = self._claim_range(first, until)
+            if blocks is None:
+                return
+            get_pool().submit(_fetch_rest, weakref.ref(self), *blocks, until)
+            first = blocks[1]
 
     def has_all(self) -> None:
         """Note that all bytes are in the file."""
@@ -126,25 +135,26 @@ class RemoteFile:
     def _claim(self, first: int, last: int) -> list[tuple[int, int]]:
         """Mark missing blocks as coming, and return them in runs that one request fetches."""
         runs = []
-        at = self._states.find(_MISSING, first, last)
-        while at >= 0:
-            stop = at
-            while stop < min(last, at + RANGE // BLOCK) and self._states[stop] == _MISSING:
-                self._states[stop] = _COMING
-                stop += 1
-            runs.append((at, stop))
-            at = self._states.find(_MISSING, stop, last)
+        while (blocks := self._claim_range(first, last)) is not None:
+            runs.append(blocks)
+            first = blocks[1]
         return runs
+
+    def _claim_range(self, first: int, last: int) -> tuple[int, int] | None:
+        """Like ``_claim``, but only the first run; None: no block is missing."""
+        at = self._states.find(_MISSING, first, last)
+        if at < 0:
+            return None
+        stop = at
+        while stop < min(last, at + RANGE // BLOCK) and self._states[stop] == _MISSING:
+            self._states[stop] = _COMING
+            stop += 1
+        return at, stop
 
     def _fetch_blocks(self, first: int, last: int) -> None:
         begin, end = first * BLOCK, min(last * BLOCK, self.size)
-        state = _MISSING
         try:
-            data = self._read_range(begin, end)
-            written = 0
-            while written < len(data):
-                written += os.pwrite(self._number, memoryview(data)[written:], begin + written)
-            state = _THERE
+            self._fetch_range(begin, end)
         except OSError as error:
             if isinstance(error, (UnreadableError, NotFoundError)):
                 raise
@@ -152,14 +162,16 @@ class RemoteFile:
             raise UnreadableError(text, path=str(self.path)) from error
         finally:
             with self._change:
-                self._states[first:last] = bytes([state]) * (last - first)
-                if state == _THERE:
-                    self._left -= last - first
-                    self.fetched_bytes += end - begin
-                    if not self._left and self.size <= MOST_AT_ONCE:
-                        keep_later(self.path, self.about, self._number)
+                left = self._states.count(_COMING, first, last)
+                self._states[last - left : last] = bytes([_MISSING]) * left
                 self._change.notify_all()
         open_files.check_disk_space(self.fetched_bytes - (end - begin), self.fetched_bytes, str(self.path))
+
+    def _fetch_next(self, first: int, last: int, until: int) -> tuple[int, int] | None:
+        """Fetch blocks, and claim the next ones that are missing."""
+        self._fetch_blocks(first, last)
+        with self._change:
+            return self._claim_range(last, until)
 
     def _takes_new_tag(self, refused: str) -> bool:
         """Return whether the object is the one that was listed, though the store's lists have other tags than its
@@ -178,22 +190,19 @@ class RemoteFile:
             self.about = now
             return True
 
-    def _read_range(self, begin: int, end: int) -> bytes | memoryview:
-        """Return these bytes of the object. The client of the store has its own retries; connections that break off
-        are tried again, and one short answer is forgiven."""
-        what = f" for the bytes {begin:,} to {end:,}"
-        store, short = self.path.store.verbs, 0
+    def _fetch_range(self, begin: int, end: int) -> None:
+        """Copy a range of whole blocks to the file. The client of the store has its own retries; connections that break
+        off are tried again from the first missing block on, and one short answer is forgiven."""
+        what, short = f" for the bytes {begin:,} to {end:,}", 0
         for left in reversed(range(_TRIES)):
             version = self.about.version
+            begin = self._states.find(_COMING, begin // BLOCK) * BLOCK
             try:
-                data = store.read(self.path.key, begin, end, version)
-                now = self.about if store.is_guarded else store.stat(self.path.key)
-                if now is None or now[:2] != self.about[:2]:
-                    raise OtherVersionError("the version differs")
-                if len(data) == end - begin:
-                    return data
+                size = self._copy_answer(begin, end, version)
+                if size == end - begin:
+                    return
                 short += 1
-                failure = StoreError(f"the answer has {len(data):,} bytes, not {end - begin:,}")
+                failure = StoreError(f"the answer has {size:,} bytes, not {end - begin:,}")
             except OtherVersionError:
                 if not self._takes_new_tag(version):
                     raise ChangedError(_CHANGED, path=str(self.path)) from None
@@ -207,12 +216,48 @@ class RemoteFile:
             time.sleep(_WAIT_S * (_TRIES - left))
         raise explain_store_error(failure, self.path, what)
 
+    def _copy_answer(self, begin: int, end: int, version: str) -> int:
+        """Copy an answer to the file, and return its size, or more than was asked for if it is longer. Its blocks can
+        be read as they come, or, if the store cannot be asked for a version, once the version has been compared."""
+        store, at = self.path.store.verbs, begin
+        for piece in store.read(self.path.key, begin, end, version):
+            left = memoryview(piece)
+            if len(left) > end - at:
+                return at + len(left) - begin
+            with self._writing:
+                while left:
+                    written = os.pwrite(self._number, left, at)
+                    left, at = left[written:], at + written
+            if store.is_guarded:
+                self._publish(begin, min(at, end - 1))  # the last one waits for the end of the answer
+        if not store.is_guarded:
+            now = store.stat(self.path.key)
+            if now is None or now[:2] != self.about[:2]:
+                raise OtherVersionError("the version differs")
+        self._publish(begin, at)
+        return at - begin
 
-def _fetch_for(reference: weakref.ref[RemoteFile], first: int, last: int) -> None:
-    """Fetch blocks of a file, unless nobody has the file any more."""
-    file = reference()
-    if file is not None:
-        file._fetch_blocks(first, last)
+    def _publish(self, begin: int, end: int) -> None:
+        """Let threads read the blocks between two offsets that are complete."""
+        last = end // BLOCK if end < self.size else len(self._states)
+        with self._change:
+            first = self._states.find(_COMING, begin // BLOCK, last)
+            if first < 0:
+                return
+            self._states[first:last] = bytes([_THERE]) * (last - first)
+            self._left -= last - first
+            self.fetched_bytes += min(last * BLOCK, self.size) - first * BLOCK
+            if not self._left and self.size <= MOST_AT_ONCE:
+                keep_later(self.path, self.about, self._number)
+            self._change.notify_all()
+
+
+def _fetch_rest(reference: weakref.ref[RemoteFile], first: int, last: int, until: int) -> None:
+    """Fetch blocks of a file, then missing ones before ``until``, as long as somebody has the file."""
+    blocks: tuple[int, int] | None = (first, last)
+    while blocks is not None and (file := reference()) is not None:
+        blocks = file._fetch_next(*blocks, until)
+        del file
 
 
 class RemoteStream(io.RawIOBase):

@@ -13,13 +13,16 @@ no user names, no credentials.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from fastprof.wording.patterns import compile_late
 
 _SECRETS = compile_late(r"\?[^\s\"'`<>]*|(?<=//)[^/\s@\"']*@")
 _LONGEST_MESSAGE = 300
+PIECE: Final = 256 << 10
+"""Bytes of an answer that are handed on at a time."""
 
 
 class StoredObject(NamedTuple):
@@ -68,8 +71,9 @@ class Store(Protocol):
     """True if ``read`` raises OtherVersionError, so that versions need not be compared afterwards."""
 
     def stat(self, key: str) -> StoredObject | None: ...
-    def read(self, key: str, begin: int, end: int, version: str) -> bytes | memoryview:
-        """Return these bytes. A broken answer may have fewer."""
+    def read(self, key: str, begin: int, end: int, version: str) -> Iterator[bytes | memoryview]:
+        """Yield these bytes in pieces of about ``PIECE`` as they come, where the client can. A piece is valid until the
+        next one. A broken answer may have fewer bytes, or more."""
 
     def open_reader(self, key: str) -> AbstractContextManager[BinaryIO]:
         """Return all bytes as a stream."""
