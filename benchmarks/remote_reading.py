@@ -1,6 +1,8 @@
 """Reading captures in stores: time beside a plain parallel download, and bytes and requests that a question costs.
 
-python benchmarks/remote_reading.py time [--events 4030000] [--rounds 5]     all events, beside a download
+python benchmarks/remote_reading.py time [--events 4030000] [--rounds 5] [--mb-per-s 80]
+                                                                             all events, beside a download; the speed is
+                                                                             that of a connection
 python benchmarks/remote_reading.py plane [--planes 16] [--events 5400000]   one plane of a gigabyte
 python benchmarks/remote_reading.py runs                                     the list of 3,000 runs
 """
@@ -32,7 +34,7 @@ from object_server import ObjectServer  # noqa: E402
 from trace_builder import int_field, len_field  # noqa: E402
 from trace_writer import CaptureWriter  # noqa: E402
 
-LATENCY_S, BYTES_PER_S = 0.030, 80e6
+LATENCY_S = 0.030
 RANGE, SIDE_BY_SIDE = 8 << 20, 16
 KEY = "host.xplane.pb"
 
@@ -94,7 +96,8 @@ def measure_time(args: argparse.Namespace) -> None:
     with CaptureWriter(path) as out:
         write_host(out, np.random.default_rng(1), args.events)
     capture = path.read_bytes()
-    served = Served({KEY: capture}, LATENCY_S, BYTES_PER_S)
+    served = Served({KEY: capture}, LATENCY_S, args.mb_per_s * 1e6)
+    os.environ["FASTPROF_CACHE"] = "0"
     runs: dict[str, Callable[[], object]] = {
         "download": lambda: download(served.address, len(capture)),
         "events": lambda: fastprof.load(f"s3://bucket/{KEY}").events,
@@ -164,6 +167,7 @@ def main() -> None:
     parser.add_argument("what", choices=("time", "plane", "runs"))
     parser.add_argument("--events", type=int)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--mb-per-s", type=float, default=80)
     parser.add_argument("--planes", type=int, default=16)
     args = parser.parse_args()
     args.events = args.events or {"time": 4_030_000, "plane": 5_400_000}.get(args.what, 0)

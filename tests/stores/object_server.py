@@ -151,9 +151,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "short":
             end = first + (end - first) // 2
         headers["Content-Range"] = f"bytes {first}-{end - 1}/{len(content)}"
-        more = bytes(1 << 25) if fault == "long" else b""
-        with contextlib.suppress(ConnectionError if more else ()):
-            self._send(206, content[first:end] + more, headers, fault)
+        body = memoryview(content)[first:end]
+        with contextlib.suppress(ConnectionError if fault == "long" else ()):
+            self._send(206, bytes(body) + bytes(1 << 25) if fault == "long" else body, headers, fault)
 
     def do_PUT(self) -> None:
         served = self.server_objects
