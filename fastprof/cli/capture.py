@@ -46,9 +46,13 @@ def add_rolling(parser: argparse.ArgumentParser) -> None:
 
 
 def check_rolling(args: argparse.Namespace) -> None:
+    from fastprof.inputs.stores.store_path import is_url
+
     is_repeated = args.every is not None or (args.count or 1) > 1
     if args.keep is not None and not is_repeated:
         raise UsageError("--keep is for repeated captures: with --every or --count")
+    if args.keep is not None and is_url(args.logdir):
+        raise UsageError("--keep deletes local runs; in a store, a lifecycle rule of the bucket deletes old ones")
     if is_repeated and args.run is not None:
         raise UsageError("--run names one run: without --every and --count")
     if args.then is not None and args.every is not None and args.count is None:
@@ -152,15 +156,16 @@ def run(args: argparse.Namespace) -> int:
     then = servers.parse_then_verb(args)
 
     def capture(is_last: bool) -> tuple[int, CapturedRun | None]:
-        with servers.make_run(args, name) as directory:
-            outcomes = _capture_servers(args, addresses, directory.name, directory.save)
-        code = servers.finish_capture(
-            args,
-            outcomes,
-            directory,
-            then if is_last else None,
-            lambda path: [] if args.no_checks else servers.check_run(args, path, args.duration * 10**9, "capture"),
-        )
+        with servers.stage_runs(args, name):
+            with servers.make_run(args, name) as directory:
+                outcomes = _capture_servers(args, addresses, directory.name, directory.save)
+            code = servers.finish_capture(
+                args,
+                outcomes,
+                directory,
+                then if is_last else None,
+                lambda path: [] if args.no_checks else servers.check_run(args, path, args.duration * 10**9, "capture"),
+            )
         return code, directory if any(outcome.file for outcome in outcomes) else None
 
     return capture_repeatedly(args, capture)

@@ -57,6 +57,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("name a program, SCRIPT or -m MODULE, after the flags of fastprof")
     settings = _make_settings(args)
     name = servers.get_run_name(args)
+    with servers.stage_runs(args, name, is_shared=True):
+        return _record_program(args, words, settings, name)
+
+
+def _record_program(args: argparse.Namespace, words: list[str], settings: dict[str, Any], name: str | None) -> int:
     then = servers.parse_then_verb(args)
     with process.hold_signals():
         from fastprof.inputs import own_profiler
@@ -112,8 +117,8 @@ def _note_end(args: argparse.Namespace, windows: list[dict[str, Any]]) -> None:
         if len(windows) > 1:
             use = ": use it for step times and rates" if number else ": use it for causes and Python functions"
         args.talk.note(f"{which}{cost}")
-        args.talk.note(f"wrote {window['path']}{use}")
-    logdir = escape_text(str(args.logdir))
+        args.talk.note(f"wrote {servers.publish_run(args, window['path'])}{use}")
+    logdir = escape_text(args.logdir if args.upload is None else args.upload.url)
     args.talk.note(f"next: fastprof diagnosis {logdir}, or in a browser: fastprof serve {logdir}")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.cli import arguments, output, process
-from fastprof.errors import UsageError
+from fastprof.errors import OutputError, UsageError
 from fastprof.export.new_files import LOGDIR
 from fastprof.inputs.profiler_client import statuses
 from fastprof.render.table_forms import FORMATS
@@ -244,9 +244,10 @@ def add_run(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "--logdir",
         metavar="LOGDIR",
         default=LOGDIR,
-        help=f"log directory; each recording becomes a new run in it (default: {LOGDIR})",
+        help=f"log directory, a path or URL; each recording becomes a new run in it (default: {LOGDIR})",
     )
     group.add_argument("--run", metavar="NAME", help="run name (default: the time, in XProf's format)")
+    parser.set_defaults(upload=None)
     group.add_argument(
         "--then", metavar="VERB", help="then show the run with 'overview', 'diagnosis', or any verb with its flags"
     )
@@ -265,17 +266,39 @@ def check_name(args: argparse.Namespace, servers_count: int) -> str | None:
 
 
 def get_run_name(args: argparse.Namespace) -> str | None:
-    """Return the name of the run, if it is given, and remove the flag. UsageError: it cannot be a directory's name, or
-    LOGDIR is a URL."""
+    """Return the name of the run, if it is given, and remove the flag. UsageError: it cannot be a directory's name."""
     with process.hold_signals():
-        from fastprof.inputs.stores.store_path import is_url
         from fastprof.profile.captured_run import is_run_name
-    if is_url(args.logdir) and not getattr(args, "on_server", False):
-        raise UsageError("captures are written to a local folder: name one with -o, then copy it with the store's tool")
     args.run, name = None, args.run  # for a session, the flag names the run to read
     if name is not None and not is_run_name(name):
         raise UsageError(f"{name[:200]!r} cannot be the name of a run: it is the name of one directory")
     return str(name) if name is not None else None
+
+
+@contextlib.contextmanager
+def stage_runs(args: argparse.Namespace, name: str | None, *, is_shared: bool = False) -> Iterator[None]:
+    """If LOGDIR is a URL, let it be a temporary folder in this block, from which ``publish_run`` uploads runs.
+    ``name``: of the run, if it was given; unless ``is_shared``, the store must not have it. Raises UsageError,
+    OutputError."""
+    from fastprof.profile.captured_run import open_upload
+
+    url, args.upload = args.logdir, open_upload(args.logdir, is_named=name is not None)
+    if args.upload is None:
+        yield
+        return
+    args.logdir = args.upload.folder
+    try:
+        if name is not None and not is_shared and args.upload.has_run(name):
+            raise OutputError(f"already has a run {name!r}; give the run another name", path=url)
+        yield
+    finally:
+        args.upload.discard()
+        args.logdir, args.upload = url, None
+
+
+def publish_run(args: argparse.Namespace, path: str) -> str:
+    """Return where the run at a path stays: there, or in the store that it is uploaded to. Raises OutputError."""
+    return path if args.upload is None else str(args.upload.send(path))
 
 
 def make_time_name() -> str:
@@ -332,19 +355,26 @@ def finish_capture(
     if args.format != "json":  # before the captures are read, which may take long, or be interrupted
         _write_outcomes(args, outcomes)
     remarks = checks(path) if path is not None else []
-    if args.format == "json":
-        _write_json(args, outcomes, remarks, path)
-    note_remarks(args, remarks)
+    place, unsent = path, False
     if path is not None:
+        try:
+            place = publish_run(args, path)
+        except OutputError as error:  # later captures may have better luck
+            unsent = True
+            args.talk.error(str(error))
+    if args.format == "json":
+        _write_json(args, outcomes, remarks, place)
+    note_remarks(args, remarks)
+    if place is not None:
         if args.content:
             args.talk.note(f"recorded {args.content}")
         args.talk.note(_COST + ("; --python-level 0 records less" if args.python_level == "1" else ""))
-        args.talk.note(f"wrote {path}")
+        args.talk.note(f"wrote {place}")
     if args.interrupted:
         output.flush_standard_output()
         raise KeyboardInterrupt
     failed = [outcome for outcome in outcomes if not outcome.delivered]
-    is_unwritten = any(outcome.status == statuses.UNWRITTEN for outcome in failed)
+    is_unwritten = unsent or any(outcome.status == statuses.UNWRITTEN for outcome in failed)
     code = _NOT_WRITTEN if is_unwritten else get_exit_code(len(failed), len(outcomes))
     after = 0 if path is None else show_run(args, then, path, "capture")
     from fastprof.profile.captured_run import DAMAGED  # late: it needs dataclasses, which --help does without

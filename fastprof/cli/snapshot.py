@@ -55,9 +55,10 @@ def run(args: argparse.Namespace) -> int:
         outcomes = _call_servers(args, addresses, methods, servers.make_time_name(), None)
         return servers.finish_capture(args, outcomes, None, None, lambda _path: [])
     then = servers.parse_then_verb(args)
-    with servers.make_run(args, name) as directory:
-        outcomes = _call_servers(args, addresses, service_messages.SNAPSHOT, directory.name, directory.save)
-    return servers.finish_capture(args, outcomes, directory, then, lambda _path: [])
+    with servers.stage_runs(args, name):
+        with servers.make_run(args, name) as directory:
+            outcomes = _call_servers(args, addresses, service_messages.SNAPSHOT, directory.name, directory.save)
+        return servers.finish_capture(args, outcomes, directory, then, lambda _path: [])
 
 
 def _call_servers(

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from fastprof.export.exports import write
 
 __all__ = [
-    "by_workers", "ddl", "exports", "folders", "new_files", "table_formats", "trace_batches", "trace_files", "write",
+    "by_workers", "ddl", "destinations", "exports", "folders", "new_files", "table_formats", "trace_batches", "trace_files", "write",
     "writers", "xspace_files",
 ]  # fmt: skip
 

@@ -162,7 +162,7 @@ class StoreFolder:
         self.place = str(path)
         self._verbs = path.store.verbs
         if not self._verbs.can_list:
-            raise UsageError("exports need a folder, or a store that can be listed, such as gs:// or s3://", path=path)
+            raise UsageError("writing needs a folder, or a store that can be listed, such as gs:// or s3://", path=path)
 
     def __reduce__(self) -> tuple[object, ...]:
         return StoreFolder, (self.path,)

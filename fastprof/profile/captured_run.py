@@ -33,6 +33,7 @@ from fastprof.wording.quantities import count_noun, format_time
 if TYPE_CHECKING:
     from fastprof.profile.profile import Profile
     from fastprof.profile.report import Report
+    from fastprof.profile.run_upload import RunUpload
 
 
 _TIMESTAMP: Final = "%Y_%m_%d_%H_%M_%S"
@@ -78,10 +79,9 @@ class CapturedRun:
 
     def take(self, file: Path) -> Path:
         """Move a complete capture here from the same file system; if its name is taken, it gets a number, too."""
-        stem, dot, rest = file.name.partition(".")
         with wrap_output_errors(str(self.path)):
-            for number in count(1):
-                target = self.path / (file.name if number == 1 else f"{stem}#{number}{dot}{rest}")
+            for name in number_name(file.name):
+                target = self.path / name
                 if move_file(file, target):
                     break
         return target
@@ -178,6 +178,18 @@ def move_to_run(folder: Path, log_directory: str, name: str | None) -> str | Non
     return str(run.path)
 
 
+def open_upload(log_directory: str, *, is_named: bool) -> RunUpload | None:
+    """Return what uploads runs if the log directory is the URL of a store. ``is_named``: the user has named the run.
+    Raises UsageError, OutputError."""
+    from fastprof.inputs.stores.store_path import is_url
+
+    if not is_url(log_directory):
+        return None
+    from fastprof.profile.run_upload import RunUpload  # late: most runs stay here
+
+    return RunUpload(log_directory, is_named=is_named)
+
+
 def name_without_python(path: str) -> str:
     """Return the name of the second run, without Python functions, of the run at ``path``."""
     return Path(path).name + WITHOUT_PYTHON
@@ -187,6 +199,14 @@ def suggest_run_names() -> Iterator[str]:
     """Yield the local time, as XProf names runs; then the seconds that follow."""
     for second in count(int(time.time())):
         yield time.strftime(_TIMESTAMP, time.localtime(second))
+
+
+def number_name(name: str) -> Iterator[str]:
+    """Yield the name of a capture, then names with a number for when it is taken."""
+    stem, dot, rest = name.partition(".")
+    yield name
+    for number in count(2):
+        yield f"{stem}#{number}{dot}{rest}"
 
 
 def is_run_name(name: str) -> bool:
@@ -334,8 +354,9 @@ def record(
 ) -> Recording:
     """Record this program with the profiler of its framework: JAX, TensorFlow or PyTorch. Use it in ``with``.
 
-    ``logdir``: the capture becomes ``LOGDIR/plugins/profile/RUN/HOST.xplane.pb`` (PyTorch: ``….pt.trace.json``).
-    By default LOGDIR is the folder fastprof-runs in the working directory.
+    ``logdir``: the capture becomes ``LOGDIR/plugins/profile/RUN/HOST.xplane.pb`` (PyTorch: ``….pt.trace.json``). By
+    default LOGDIR is the folder fastprof-runs in the working directory. It may be the URL of a store, such as
+    ``gs://bucket/logs``: the capture is uploaded when it is complete.
     ``steps``: record from step ``steps[0]`` to ``steps[1]`` (exclusive), counted from 0 in the block by
     ``Recording.steps``, ``step`` or ``keras_callback``. Without it the entire block is recorded.
     ``run``: name of the run; default: the time. Processes of one program that give the same name share the run.
@@ -370,6 +391,7 @@ class Recording:
         without_python: ProfilerLevels | None = None,
     ) -> None:
         self._logdir, self._steps, self._run_name, self._levels = logdir, steps, run, levels
+        self._upload: RunUpload | None = None
         self._framework, self._without_python = framework, without_python
         self._recorder: Recorder | None = None
         self._folder = Path()
@@ -383,6 +405,10 @@ class Recording:
         if self._recorder is not None:
             raise UsageError("a recording is used once; call fastprof.record again")
         profiler = find_profiler(self._framework)
+        self._upload = open_upload(self._logdir, is_named=self._run_name is not None)
+        if self._upload is not None:
+            self._unfinished.callback(self._upload.discard)
+            self._logdir = self._upload.folder
         self._folder = self._unfinished.enter_context(make_unfinished_folder(self._logdir))
         self._recorder = Recorder(
             lambda: profiler, str(self._folder), self._levels, self._steps, self._deliver, self._without_python
@@ -472,11 +498,14 @@ class Recording:
         return recorder.measure_cost(0)
 
     def _deliver(self, window: RecordedWindow) -> None:
-        folder = Path(window.folder)
+        name = self._run_name if self.path is None else name_without_python(self.path)
+        path = move_to_run(Path(window.folder), self._logdir, name)
+        if path is not None and self._upload is not None:
+            path = self._upload.send(path)
         if self.path is None:
-            self.path = move_to_run(folder, self._logdir, self._run_name)
+            self.path = path
         else:
-            self.path_without_python = move_to_run(folder, self._logdir, name_without_python(self.path))
+            self.path_without_python = path
         if self.path is None:
             raise FastprofError("the profiler has written no capture")
 

@@ -69,7 +69,6 @@ def test_addresses_of_a_file_and_of_a_name(tmp_path: Path) -> None:
         (["a:1", "b:1", "-o", "logs", "--hosts", "one"], "1 names for 2 addresses"),
         (["a:1", "-o", "logs", "--hosts", "../x"], "a name that no file can have"),
         (["a:1", "-o", "logs", "--run", "../x"], "cannot be the name of a run"),
-        (["a:1", "-o", "gs://bucket/logs"], "captures are written to a local folder: name one with -o, then copy it"),
         (["a:1", "-o", "logs", "--on-server"], "a path on the servers"),
         (["a:1", "-o", "logs", "--then", "snapshot"], "does not show a run"),
         (["a:1", "-o", "logs", "--then", "nothing"], "does not show a run"),

@@ -175,7 +175,7 @@ def test_a_store_that_refuses(status: str, says: str, server: ObjectServer, run:
     [
         (OUT, ["--layout", "paths"], "the layout paths needs a local folder; for a URL, use the layout dataset"),
         (OUT, ["--format", "csv", "--layout", "paths"], "the layout paths needs a local folder"),
-        ("https://user:hidden@host/out?sig=hidden", [], "exports need a folder, or a store that can be listed"),
+        ("https://user:hidden@host/out?sig=hidden", [], "writing needs a folder, or a store that can be listed"),
         ("s3://bucket/out?sig=hidden", [], "credentials in a URL are not accepted"),
         ("s3://", [], "the URL has no bucket"),
     ],

@@ -156,7 +156,9 @@ def test_faults_that_stay_name_url_and_range(
     assert caught.value.path == url
 
 
-def test_a_broken_answer_goes_on_where_it_ended(server: ObjectServer, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_answer_goes_on_where_it_ended(
+    server: ObjectServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote_file, "BLOCK", 1 << 10)
     monkeypatch.setattr(remote_file, "_WAIT_S", 0.0)
     server.objects[KEY] = LARGE
