@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from object_server import ObjectServer
@@ -38,6 +41,59 @@ def test_an_object_is_created_once(folder: StorePath) -> None:
     assert list(verbs.list_level(folder.join("runs").prefix).objects) == ["a.json"]
     verbs.delete(key)
     assert verbs.stat(key) is None
+
+
+@pytest.mark.parametrize("client", ["pyarrow", "fsspec"])
+def test_one_of_several_writers_creates_a_file(client: str, tmp_path: Path) -> None:
+    import fsspec
+    from pyarrow.fs import LocalFileSystem
+
+    files = LocalFileSystem() if client == "pyarrow" else fsspec.filesystem("file")
+    folder = make_store_path(str(tmp_path), filesystem=files)
+    everybody = threading.Barrier(8)
+
+    def put(writer: int) -> list[bool]:
+        won = []
+        for number in range(40):
+            everybody.wait()
+            key = folder.join(f"runs/{number}.json").key
+            won.append(folder.store.verbs.put(key, b"%d" % writer, overwrite=False))
+        return won
+
+    with ThreadPoolExecutor(8) as pool:
+        won = [*zip(*pool.map(put, range(8)), strict=True)]
+    assert [sum(of_file) for of_file in won] == [1] * 40
+    assert [int((tmp_path / "runs" / f"{number}.json").read_text()) for number in range(40)] == [
+        of_file.index(True) for of_file in won
+    ]
+    assert len([*(tmp_path / "runs").iterdir()]) == 40
+
+
+def test_fsspec_is_asked_to_create(tmp_path: Path) -> None:
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    class Conditional(MemoryFileSystem):  # as s3fs and gcsfs do
+        protocol = "conditional"
+        asked: ClassVar[list[str]] = []
+
+        def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> Any:
+            self.asked.append(mode)
+            return super().pipe_file(path, value, mode, **kwargs)
+
+    class Old(MemoryFileSystem):
+        protocol = "old"
+
+        def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> Any:
+            if kwargs:
+                raise TypeError("unexpected keyword argument")
+            return super().pipe_file(path, value)
+
+    for kind in (Conditional, Old):
+        path = make_store_path(f"/{tmp_path.name}/{kind.protocol}.json", filesystem=kind())
+        assert path.store.verbs.put(path.key, b"first", overwrite=False)
+        assert not path.store.verbs.put(path.key, b"second", overwrite=False)
+        assert b"".join(path.store.verbs.read(path.key, 0, 5, "")) == b"first"
+    assert Conditional.asked == ["create", "create"]
 
 
 def test_a_large_object_is_uploaded_in_parts(folder: StorePath) -> None:

@@ -46,11 +46,39 @@ class _FileSystem(Store):
         self._root = root
 
     def put(self, key: str, data: bytes, *, overwrite: bool) -> bool:
-        if not overwrite and self.stat(key) is not None:
-            return False
+        if not overwrite:
+            created = self._create(key, data)
+            if created is not None:
+                return created
+            if self.stat(key) is not None:  # another writer may still come between
+                return False
         with self.open_writer(key) as writer:
             writer.write(data)
         return True
+
+    def _create(self, key: str, data: bytes) -> bool | None:
+        """Write a file unless there is one, and return whether it was written, which of several writers is true for
+        one; None: the file system cannot."""
+        if not self._is_local:
+            return None
+        folder, _, name = key.rpartition("/")
+        hidden = f"{folder}/.{name}.{os.urandom(6).hex()}.partial"
+        with self.open_writer(hidden) as writer:
+            writer.write(data)
+        try:
+            os.link(self._root + hidden, self._root + key)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            return None
+        finally:
+            self.delete(hidden)
+        return True
+
+    @property
+    def _is_local(self) -> bool:
+        """Return whether the files are those of this machine."""
+        raise NotImplementedError
 
 
 class ArrowStore(_FileSystem):
@@ -75,6 +103,10 @@ class ArrowStore(_FileSystem):
     def open_reader(self, key: str) -> Generator[BinaryIO]:
         with _call(lambda: self._files.open_input_stream(self._root + key)) as stream:
             yield stream
+
+    @property
+    def _is_local(self) -> bool:
+        return bool(self._files.type_name == "local")
 
     def list_level(self, prefix: str) -> Level:
         from pyarrow.fs import FileSelector, FileType
@@ -121,6 +153,29 @@ class FsspecStore(_FileSystem):
         with _call(lambda: self._files.open(self._root + key, "rb")) as stream:
             yield stream
 
+    @property
+    def _is_local(self) -> bool:
+        return "file" in self._files.protocol
+
+    def _create(self, key: str, data: bytes) -> bool | None:
+        """Like others, but those of S3 and Google Cloud Storage create files by themselves."""
+        if self._is_local:
+            return super()._create(key, data)
+        self._make_folder(key)
+        try:
+            self._files.pipe_file(self._root + key, data, mode="create")
+        except FileExistsError:
+            return False
+        except (TypeError, ValueError, NotImplementedError):
+            return None
+        except OSError as error:
+            raise StoreError(str(error)) from None
+        return True
+
+    def _make_folder(self, key: str) -> None:
+        with suppress(NotImplementedError, OSError):
+            self._files.makedirs((self._root + key).rpartition("/")[0], exist_ok=True)
+
     def list_level(self, prefix: str) -> Level:
         try:
             entries = _call(lambda: self._files.ls((self._root + prefix).rstrip("/"), detail=True, refresh=True))
@@ -137,8 +192,7 @@ class FsspecStore(_FileSystem):
 
     @contextmanager
     def open_writer(self, key: str) -> Generator[BinaryIO]:
-        with suppress(NotImplementedError, OSError):
-            self._files.makedirs((self._root + key).rpartition("/")[0], exist_ok=True)
+        self._make_folder(key)
         stream = _call(lambda: self._files.open(self._root + key, "wb"))
         with _complete_or_delete(stream, lambda: self.delete(key)):
             yield stream
