@@ -13,9 +13,10 @@ from trace_builder import Stat, event, line, plane, ref, xspace
 
 import fastprof
 from fastprof._native import records
+from fastprof.profile.demanded_texts import find_demanded_texts, keep_demanded_rows
 from fastprof.tables.table_set import TABLES
 
-HOST, PLANE, LINE = "host1", "/device:TPU:0", "XLA Ops"
+HOST, PLANE, LINE, FUSION = "host1", "/device:TPU:0", "XLA Ops", "%fusion.1 = f32[] fusion.1"
 START, NAME = ds.field("start_ps"), ds.field("name")
 
 
@@ -52,6 +53,10 @@ CONDITIONS = [
     (START >= 10**10) & (START < 3 * 10**10) & (ds.field("host") != HOST),
     START.is_null(),
     ~(NAME == "all-reduce.1"),
+    (NAME == FUSION) & (START > 10**10),
+    (NAME == FUSION) & (ds.field("plane") == PLANE) & START.is_valid(),
+    (NAME == FUSION) & (NAME == "another"),
+    (NAME == 'says "x" and \\') & (START > 0),
     ds.field("host") == "another",
     (ds.field("host") == HOST) | (NAME == "all-reduce.1"),
     ds.scalar(False),
@@ -77,7 +82,7 @@ def test_conditions(pod, number):
 def test_conditions_hold_of_some_rows(pod):
     """So that the test above compares rows, and not nothing with nothing."""
     counts = [pod.events.filter(one).num_rows for one in CONDITIONS]
-    assert [i for i, count in enumerate(counts) if not count] == [9, 11, 13]
+    assert [i for i, count in enumerate(counts) if not count] == [9, 13, 14, 15, 17]
 
 
 def test_only_what_a_condition_leaves_is_decoded():
@@ -194,3 +199,33 @@ def test_errors(pod, tmp_path):
         dataset.to_table()
     with pytest.raises(fastprof.FastprofError, match=r"broken\.xplane"):
         ds.dataset([dataset]).to_table()
+
+
+TEXTS = pa.schema([("name", pa.dictionary(pa.int16(), pa.string())), ("plain", pa.string()), ("start_ps", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("condition", "demanded"),
+    [
+        (NAME == "a", {"name": "a"}),
+        ((NAME == "a") & (START > 5) & (ds.field("plain") == "b"), {"name": "a"}),
+        ((START > -5) & (NAME == 'says "x" and (y == 1) or \\'), {"name": 'says "x" and (y == 1) or \\'}),
+        ((NAME == "a") | (START > 5), {}),
+        (~(NAME == "a"), {}),
+        (NAME != "a", {}),
+        ((NAME == "a") & START.is_valid(), {}),
+        ((NAME == "a") & ((START > 5) | (START < 2)), {}),
+        ((NAME == "a") == ds.scalar(False), {}),
+        (ds.field("plain") == NAME, {}),
+        (None, {}),
+    ],
+)
+def test_texts_that_a_condition_demands(condition: ds.Expression | None, demanded: dict[str, str]) -> None:
+    assert find_demanded_texts(TEXTS, condition) == demanded
+
+
+def test_rows_without_the_demanded_text_are_left_out() -> None:
+    names = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2, 1], pa.int16()), pa.array(["a", "b", "b"]))
+    batch = pa.record_batch([names, pa.array([1, 2, 3, 4, 5])], ["name", "start_ps"])
+    assert keep_demanded_rows(batch, {"name": "b"}).column("start_ps").to_pylist() == [2, 4, 5]
+    assert keep_demanded_rows(batch, {"name": "c"}).num_rows == 0

@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
 from fastprof.errors import UsageError
+from fastprof.profile.demanded_texts import find_demanded_texts, keep_demanded_rows
 from fastprof.tables.dataset_rows import FORMAT, Rows, open_rows
 from fastprof.tables.table_set import BATCH_ROWS, TableSet
 from fastprof.tables.tables_of_runs import TablesOfRuns
@@ -82,6 +83,7 @@ class Scan:
     ) -> None:
         self._rows, self._used, self._condition, self._batch_rows = rows, used, condition, batch_rows
         self._columns = columns
+        self._demanded = find_demanded_texts(rows.schema, condition)
         self.dataset_schema: pa.Schema = rows.schema
         empty = pa.schema([rows.schema.field(name) for name in used]).empty_table()
         self.projected_schema: pa.Schema = self._shown(empty).schema
@@ -89,6 +91,8 @@ class Scan:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; each call reads them again."""
         for batch in self._rows.batches(self._used, self._condition):
+            if self._demanded:
+                batch = keep_demanded_rows(batch, self._demanded)
             yield from self._shown(pa.Table.from_batches([batch])).to_batches(max_chunksize=self._batch_rows)
 
     def to_reader(self) -> pa.RecordBatchReader:
