@@ -268,7 +268,7 @@ def check_name(args: argparse.Namespace, servers_count: int) -> str | None:
 def get_run_name(args: argparse.Namespace) -> str | None:
     """Return the name of the run, if it is given, and remove the flag. UsageError: it cannot be a directory's name."""
     with process.hold_signals():
-        from fastprof.profile.captured_run import is_run_name
+        from fastprof.profile.run_names import is_run_name
     args.run, name = None, args.run  # for a session, the flag names the run to read
     if name is not None and not is_run_name(name):
         raise UsageError(f"{name[:200]!r} cannot be the name of a run: it is the name of one directory")
@@ -302,7 +302,7 @@ def publish_run(args: argparse.Namespace, path: str) -> str:
 
 
 def make_time_name() -> str:
-    from fastprof.profile.captured_run import suggest_run_names
+    from fastprof.profile.run_names import suggest_run_names
 
     return next(suggest_run_names())
 

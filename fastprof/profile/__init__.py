@@ -11,6 +11,7 @@ __all__ = [
     "profile",
     "report",
     "run_exports",
+    "run_names",
     "sql",
     "sql_tables",
     "trace_out",

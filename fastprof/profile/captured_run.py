@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from socket import gethostname
 from types import TracebackType
@@ -27,6 +26,7 @@ from fastprof.inputs.framework_profilers import ProfilerLevels, find_profiler
 from fastprof.inputs.log_directory import PROFILE, WITHOUT_PYTHON
 from fastprof.inputs.own_profiler import RecordedWindow, Recorder
 from fastprof.inputs.step_times import RecordingCost
+from fastprof.profile.run_names import is_run_name, number_name, suggest_run_names
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_time
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fastprof.profile.run_upload import RunUpload
 
 
-_TIMESTAMP: Final = "%Y_%m_%d_%H_%M_%S"
 _MOST_TRIES: Final = 600
 _CAPTURES: Final = ("*.xplane.pb", "*.pt.trace.json")
 _PIECE: Final = 1 << 26
@@ -193,25 +192,6 @@ def open_upload(log_directory: str, *, is_named: bool) -> RunUpload | None:
 def name_without_python(path: str) -> str:
     """Return the name of the second run, without Python functions, of the run at ``path``."""
     return Path(path).name + WITHOUT_PYTHON
-
-
-def suggest_run_names() -> Iterator[str]:
-    """Yield the local time, as XProf names runs; then the seconds that follow."""
-    for second in count(int(time.time())):
-        yield time.strftime(_TIMESTAMP, time.localtime(second))
-
-
-def number_name(name: str) -> Iterator[str]:
-    """Yield the name of a capture, then names with a number for when it is taken."""
-    stem, dot, rest = name.partition(".")
-    yield name
-    for number in count(2):
-        yield f"{stem}#{number}{dot}{rest}"
-
-
-def is_run_name(name: str) -> bool:
-    """Return whether the name is one directory's, here and on a server, that a log directory shows as a run."""
-    return bool(name) and not name.startswith(".") and name.isprintable() and not {"/", "\\", ":"} & set(name)
 
 
 _FEWEST_STEPS: Final = 3

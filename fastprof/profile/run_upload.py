@@ -13,7 +13,7 @@ from fastprof.export.destinations import StoreFolder
 from fastprof.export.new_files import wrap_output_errors
 from fastprof.inputs.log_directory import PROFILE
 from fastprof.inputs.stores.store_path import make_store_path
-from fastprof.profile.captured_run import number_name, suggest_run_names
+from fastprof.profile.run_names import number_name, suggest_run_names
 
 _AT_ONCE: Final = 64 << 20
 """Captures up to this size are put by one request, which the store refuses if the object exists."""
