@@ -1,12 +1,5 @@
-/* Sizes of 0 are allocated as 1 byte, so that NULL always means that memory ran out. */
 #include "memory.h"
 
-#include <stdlib.h>
-#ifdef __APPLE__
-#include <malloc/malloc.h>
-#else
-#include <malloc.h>
-#endif
 #include <string.h>
 #include <time.h>
 
@@ -17,6 +10,7 @@ void fp_memory_init(fp_memory *memory) {
   atomic_init(&memory->held, 0);
   atomic_init(&memory->most, INT64_MAX);
   atomic_init(&memory->is_exceeded, false);
+  memory->blocks = NULL;
   struct timespec now = {0, 0};
   timespec_get(&now, TIME_UTC);
   uint64_t seed = (uint64_t)(uintptr_t)memory ^ (uint64_t)now.tv_sec << 32 ^ (uint64_t)now.tv_nsec;
@@ -34,14 +28,6 @@ static bool may_allocate(fp_memory *memory) {
   return left < 0;
 }
 
-static int64_t size_of(void *block) {
-#ifdef __APPLE__
-  return block ? (int64_t)malloc_size(block) : 0;
-#else
-  return block ? (int64_t)malloc_usable_size(block) : 0;
-#endif
-}
-
 /* Whether this number of bytes beyond those that are held would be too many. */
 static bool exceeds(fp_memory *memory, size_t size) {
   int64_t remaining = atomic_load_explicit(&memory->most, memory_order_relaxed) - atomic_load_explicit(&memory->held, memory_order_relaxed);
@@ -54,34 +40,38 @@ static bool exceeds(fp_memory *memory, size_t size) {
 static void *handed_out(fp_memory *memory, void *block) {
   if (!block) return NULL;
   atomic_fetch_add_explicit(&memory->live, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&memory->held, size_of(block), memory_order_relaxed);
+  atomic_fetch_add_explicit(&memory->held, (int64_t)fp_block_size(block), memory_order_relaxed);
   return block;
 }
 
 void *fp_alloc(fp_memory *memory, size_t size) {
   if (!may_allocate(memory) || exceeds(memory, size)) return NULL;
-  return handed_out(memory, malloc(size ? size : 1));
+  return handed_out(memory, fp_block_make(memory->blocks, size, false));
 }
 
 void *fp_alloc_zeroed(fp_memory *memory, size_t count, size_t item_size) {
   if (!may_allocate(memory) || (item_size && count > SIZE_MAX / item_size) || exceeds(memory, count * item_size)) return NULL;
-  return handed_out(memory, calloc(count ? count : 1, item_size ? item_size : 1));
+  return handed_out(memory, fp_block_make(memory->blocks, count * item_size, true));
 }
 
 void *fp_resize(fp_memory *memory, void *block, size_t size) {
   if (!block) return fp_alloc(memory, size);
-  int64_t old = size_of(block);
-  if (!may_allocate(memory) || (size > (size_t)old && exceeds(memory, size - (size_t)old))) return NULL;
-  void *moved = realloc(block, size ? size : 1);
-  if (moved) atomic_fetch_add_explicit(&memory->held, size_of(moved) - old, memory_order_relaxed);
+  size_t old = fp_block_size(block);
+  if (!may_allocate(memory) || (size > old && exceeds(memory, size - old))) return NULL;
+  void *moved = fp_block_resize(memory->blocks, block, size);
+  if (moved) atomic_fetch_add_explicit(&memory->held, (int64_t)size - (int64_t)old, memory_order_relaxed);
   return moved;
 }
 
-void fp_release(fp_memory *memory, void *block) {
+void fp_give_away(fp_memory *memory, void *block) {
   if (!block) return;
   atomic_fetch_sub_explicit(&memory->live, 1, memory_order_relaxed);
-  atomic_fetch_sub_explicit(&memory->held, size_of(block), memory_order_relaxed);
-  free(block);
+  atomic_fetch_sub_explicit(&memory->held, (int64_t)fp_block_size(block), memory_order_relaxed);
+}
+
+void fp_release(fp_memory *memory, void *block) {
+  fp_give_away(memory, block);
+  fp_block_free(memory->blocks, block);
 }
 
 /* Grows by half, so that n appends copy O(n) bytes; the first block has room for eight items. */

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "large_blocks.h"
+
 /* An allocator. The caller owns it; the threads that work for that caller share it. */
 typedef struct fp_memory {
   _Atomic int64_t live;      /* blocks handed out and not yet released */
@@ -15,6 +17,7 @@ typedef struct fp_memory {
   _Atomic int64_t held;      /* bytes of live blocks */
   _Atomic int64_t most;      /* bytes that may be held */
   _Atomic bool is_exceeded;  /* an allocation failed because of `most` */
+  fp_blocks *blocks;         /* where large blocks lie; NULL: in memory */
   uint64_t seed;             /* of hash tables, so that no file can be made whose names collide */
 } fp_memory;
 
@@ -27,6 +30,8 @@ void *fp_alloc(fp_memory *memory, size_t size);
 void *fp_alloc_zeroed(fp_memory *memory, size_t count, size_t item_size);
 void *fp_resize(fp_memory *memory, void *block, size_t size);
 void fp_release(fp_memory *memory, void *block); /* NULL is fine */
+/* Counts the block as released. The caller frees it by fp_block_free with `memory->blocks`. */
+void fp_give_away(fp_memory *memory, void *block);
 
 /* A growable array, whose items the owner of the vector interprets. Zeroed memory is a valid empty one;
  * fp_vector_free may be called twice. */

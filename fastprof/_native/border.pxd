@@ -14,17 +14,27 @@ cdef extern from "status.h" nogil:
     const char *fp_code_text(fp_code code)
 
 
+cdef extern from "large_blocks.h" nogil:
+    size_t FP_LARGE
+    ctypedef struct fp_blocks:
+        size_t large
+        int64_t bound, in_memory, in_files, most_in_memory, most_in_files, refused
+    void fp_block_free(fp_blocks *blocks, void *block)
+    bint fp_blocks_bind(fp_blocks *blocks, int64_t bound, size_t large, const char *folder)
+
+
 cdef extern from "memory.h" nogil:
     ctypedef struct fp_memory:
         int64_t live
         int64_t countdown, held, most
         bint is_exceeded
+        fp_blocks *blocks
     ctypedef struct fp_vector:
         void *items
-        size_t count
-    void fp_memory_init(fp_memory *memory)
+        size_t count, capacity
     void *fp_alloc_zeroed(fp_memory *memory, size_t count, size_t item_size)
     void fp_release(fp_memory *memory, void *block)
+    void fp_give_away(fp_memory *memory, void *block)
     void fp_vector_free(fp_memory *memory, fp_vector *vector)
 
 
@@ -67,6 +77,7 @@ cdef class Array:
     cdef size_t count, size
 
 
+cdef void start_memory(fp_memory *memory) noexcept
 cdef Array given(array, const char *layout, Py_ssize_t count=*)
 cdef Array maybe(array, const char *layout, Py_ssize_t count=*)
 cdef Array room(array, const char *layout, Py_ssize_t count=*)
@@ -78,4 +89,5 @@ cdef int spans(Array array, uint64_t size) except -1
 cdef int vector_spans(const fp_vector *vector, size_t item_size, uint64_t size) except -1
 cdef int is_sorted(Array array) except -1
 cdef int check(fp_code code, str doing, const fp_fault *fault=*, path=*) except -1
+cdef object moved(fp_memory *memory, fp_vector *vector, size_t item_size)
 cdef bytes taken(const fp_vector *vector, size_t item_size)

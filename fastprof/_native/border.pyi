@@ -8,3 +8,12 @@ class Array:
 
 __pyx_capi__: dict[str, object]
 """What its siblings call."""
+
+def bind_blocks(bound: int, folder: bytes, large: int = ...) -> bool:
+    """Put large blocks beyond ``bound`` bytes into files in ``folder``. False: its path is too long."""
+
+def adopt_arrays(capsule: object) -> None:
+    """Make numpy keep arrays that the calling thread makes among the large blocks. ``capsule``: numpy's C API."""
+
+def sum_blocks() -> tuple[int, int, int, int, int]:
+    """Bytes in memory, in files, the most of both since the bound was set, and how many blocks found no file."""

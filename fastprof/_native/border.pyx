@@ -1,9 +1,11 @@
 """The border between Python and C: the one place where arrays are checked and where a status becomes an exception."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
+from cpython.memoryview cimport PyMemoryView_FromObject
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint64_t, uintptr_t
 
 from fastprof.errors import CaptureError, ChangedError, MemoryLimitError, UnreadableError
 
@@ -18,6 +20,52 @@ cdef extern from "columns/bounds.h" nogil:
     bint fp_are_slices(const int64_t *first, size_t count, size_t stride, int64_t limit)
     bint fp_are_spans(const uint64_t *first, size_t count, size_t stride, uint64_t size)
     bint fp_are_sorted(const int32_t *first, size_t count, size_t stride)
+
+cdef extern from "memory.h" nogil:
+    void fp_memory_init(fp_memory *memory)
+
+
+cdef extern from "numpy_arrays.h" nogil:
+    const char *FP_NUMPY_HANDLER
+    size_t FP_NUMPY_SET_HANDLER
+    ctypedef struct fp_numpy_handler:
+        pass
+    fp_numpy_handler fp_numpy_handle(fp_blocks *blocks)
+
+
+ctypedef object (*set_handler)(object)
+
+cdef fp_blocks blocks
+"""Large blocks of this process: of the C core, and of numpy's arrays in threads that ``adopt_arrays`` was called in."""
+blocks.bound, blocks.large = INT64_MAX, FP_LARGE
+cdef fp_numpy_handler handler = fp_numpy_handle(&blocks)
+
+
+cdef void start_memory(fp_memory *memory) noexcept:
+    """Begin an allocator, which shares the large blocks of this process."""
+    fp_memory_init(memory)
+    memory.blocks = &blocks
+
+
+def bind_blocks(int64_t bound, bytes folder not None, size_t large=FP_LARGE):
+    """Put large blocks made from now on into files in ``folder`` where ``bound`` bytes of them lie in memory. ``large``: bytes from
+    which on a block is large; change it only before the first block.
+
+    Returns whether the path of the folder is short enough. Not while another thread makes blocks.
+    """
+    return bool(fp_blocks_bind(&blocks, bound, large, folder))
+
+
+def adopt_arrays(capsule):
+    """Make numpy keep arrays that the calling thread makes among the large blocks. ``capsule``: numpy's C API."""
+    cdef void **api = <void **>PyCapsule_GetPointer(capsule, NULL)
+    (<set_handler>api[FP_NUMPY_SET_HANDLER])(PyCapsule_New(&handler, FP_NUMPY_HANDLER, NULL))
+
+
+def sum_blocks():
+    """Bytes of large blocks: in memory, in files, the most in memory and in files since the bound was set; and how many
+    lie in memory beyond the bound because no file could be made."""
+    return blocks.in_memory, blocks.in_files, blocks.most_in_memory, blocks.most_in_files, blocks.refused
 
 
 @cython.final
@@ -174,6 +222,29 @@ cdef int check(fp_code code, str doing, const fp_fault *fault=NULL, path=None) e
     if code == FP_UNSORTED or code == FP_OUT_OF_RANGE:
         raise ValueError(fp_code_text(code).decode())
     raise CaptureError(f"{fp_code_text(code).decode()}, {doing}", path=path, offset=None if fault == NULL else fault.offset)
+
+
+@cython.final
+cdef class Items:
+    """The bytes of a vector that C made, which are read-only."""
+
+    cdef void *at
+    cdef Py_ssize_t size
+
+    def __dealloc__(self):
+        fp_block_free(&blocks, self.at)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.at, self.size, True, flags)
+
+
+cdef object moved(fp_memory *memory, fp_vector *vector, size_t item_size):
+    """The items, as a memoryview of bytes that nobody copied; the vector is empty then."""
+    cdef Items self = Items.__new__(Items)
+    fp_give_away(memory, vector.items)
+    self.at, self.size = vector.items, <Py_ssize_t>(vector.count * item_size)
+    vector.items, vector.count, vector.capacity = NULL, 0, 0
+    return PyMemoryView_FromObject(self)
 
 
 cdef bytes taken(const fp_vector *vector, size_t item_size):

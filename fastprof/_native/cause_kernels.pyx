@@ -119,12 +119,12 @@ def foremost(given_spans, int64_t first, int64_t last):
     cdef fp_memory memory
     cdef fp_code code
     memset(&pieces, 0, sizeof(pieces))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     try:
         with nogil:
             code = fp_foremost(&memory, those.at, those.count, first, last, &pieces)
         check(code, "finding the span that counts")
-        return taken(&pieces, sizeof(fp_piece))
+        return moved(&memory, &pieces, sizeof(fp_piece))
     finally:
         fp_vector_free(&memory, &pieces)
 
@@ -152,12 +152,12 @@ def foremost_reasons(events, powers, threads, ranks, open_times, int64_t first, 
     if of_codes.count != sizeof(fp_code_powers):
         raise ValueError("powers are those of 256 codes")
     memset(&pieces, 0, sizeof(pieces))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     try:
         with nogil:
             code = fp_foremost_reasons(&memory, &of, first, last, &pieces)
         check(code, "finding what threads do")
-        return taken(&pieces, sizeof(fp_piece))
+        return moved(&memory, &pieces, sizeof(fp_piece))
     finally:
         fp_vector_free(&memory, &pieces)
 
@@ -188,7 +188,7 @@ def event_writers(events, threads, of_kind, ours_theirs, writer, met, size_t wri
     of.kinds, of.parent, of.name, of.count = kinds.at, parent.at, name.at, kinds.count
     of.threads, of.thread_count, of.of_kind = lines.at, lines.count, of_kinds.at
     of.ours, of.theirs = ours_theirs
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_event_writers(&memory, &of, out.at, marks.at)
     check(code, "finding who wrote events")
@@ -261,12 +261,12 @@ def gap_pieces(device, transfers, host, busy, steps, int64_t last, times, causes
     of.causes.none, of.causes.idle, of.causes.launch = causes[:3]
     of.causes.straggler, of.causes.communication, of.causes.transfer, of.causes.queue, of.causes.between = causes[3:]
     memset(&gaps, 0, sizeof(gaps))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     try:
         with nogil:
             code = fp_gap_pieces(&memory, &of, &gaps)
         check(code, "finding why a device does not compute")
-        return taken(&gaps, sizeof(fp_gap))
+        return moved(&memory, &gaps, sizeof(fp_gap))
     finally:
         fp_vector_free(&memory, &gaps)
 
@@ -280,12 +280,12 @@ def gap_sums(gaps, name_of_row, int32_t names):
     cdef fp_code code
     within(pieces, -1, of_row.count, 2)
     memset(&sums, 0, sizeof(sums))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     try:
         with nogil:
             code = fp_gap_sums(&memory, pieces.at, pieces.count, of_row.at, names, &sums)
         check(code, "adding up times of a device")
-        return taken(&sums, sizeof(fp_gap_sum))
+        return moved(&memory, &sums, sizeof(fp_gap_sum))
     finally:
         fp_vector_free(&memory, &sums)
 
@@ -306,7 +306,7 @@ def longest_path(begin, end, weight, reach, via):
     within(ends, 0, sums.count)
     edges.source, edges.target, edges.weight = begins.at, ends.at, weights.at
     edges.count, edges.nodes = begins.count, sums.count
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_longest_path(&memory, &edges, sums.at, arrives.at, &cut)
     check(code, "finding the longest path")

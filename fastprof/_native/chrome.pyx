@@ -78,7 +78,7 @@ cdef class ChromeScribe:
     cdef int64_t pushed  # bytes
 
     def __cinit__(self, str path not None, bint salvage):
-        fp_memory_init(&self.memory)
+        start_memory(&self.memory)
         self.path = path
         self.salvage = salvage
         self.unused = []

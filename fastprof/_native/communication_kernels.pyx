@@ -47,12 +47,12 @@ def innermost_stretches(start, duration, marks, lines):
     slices(rows, starts.count)
     memset(&work, 0, sizeof(work))
     memset(&others, 0, sizeof(others))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     try:
         with nogil:
             code = fp_innermost_stretches(&memory, starts.at, durations.at, chosen.at, rows.at, rows.count, &work, &others)
         check(code, "telling compute from communication")
-        return taken(&work, sizeof(fp_stretch)), taken(&others, sizeof(fp_stretch))
+        return moved(&memory, &work, sizeof(fp_stretch)), moved(&memory, &others, sizeof(fp_stretch))
     finally:
         fp_vector_free(&memory, &work)
         fp_vector_free(&memory, &others)
@@ -70,7 +70,7 @@ def overlaps(work, transfers, by_end, times, sums, size_t kinds):
         raise ValueError("there are too many kinds, or the sums do not have a column for each")
     if not fp_overlap_is_in_order(&of):
         raise ValueError("transfers, work or times are not in order")
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_overlaps(&memory, &of, out.at)
     check(code, "measuring what communication is exposed")

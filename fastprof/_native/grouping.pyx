@@ -56,7 +56,7 @@ def key_numbers(columns, numbers):
         part = given(columns[i], I64, out.count)
         held.append(part)
         parts[i] = <const int64_t *>part.at
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_key_numbers(&memory, parts, width, out.count, out.at, &distinct)
     check(code, DOING)
@@ -76,7 +76,7 @@ def parents(start, duration, apart, regions, lines, parent, int64_t slack=0):
     slices(rows, starts.count, 2)
     if between.count % 3:
         raise ValueError("a region is three numbers")
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         for i in range(0, rows.count, 2):
             code = fp_parents(&memory, starts.at, durations.at, alone.at, between.at, between.count // 3, slack,
@@ -106,7 +106,7 @@ cdef class EventGraph:
         if link_count < 0 or link_count > INT32_MAX:
             raise ValueError("links are numbered by int32s")
         self.held = (above, givers, takers)
-        fp_memory_init(&self.memory)
+        start_memory(&self.memory)
         self.graph.memory = &self.memory
         self.graph.count, self.graph.parent = above.count, above.at
         self.graph.link_count = <size_t>link_count

@@ -82,7 +82,7 @@ def read_hlo(data):
     cdef fp_fault fault
     cdef fp_code code
     memset(&hlo, 0, sizeof(hlo))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     hlo.memory, hlo.data, hlo.size = &memory, message.at, message.count
     try:
         with nogil:
@@ -116,7 +116,7 @@ def read_hlo_buffers(data):
     cdef fp_fault fault
     cdef fp_code code
     memset(&found, 0, sizeof(found))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     found.memory, found.data, found.size = &memory, message.at, message.count
     try:
         with nogil:

@@ -55,7 +55,7 @@ def nesting_lines(start, duration, placement, lines, depth, parent_id, self_time
     cdef fp_memory memory
     cdef fp_code code
     slices(rows, starts.count)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_nesting_lines(&memory, starts.at, durations.at, places.at, rows.at, rows.count, slack, depths.at,
                                 parents.at, selves.at)
@@ -70,7 +70,7 @@ cdef class LineNesting:
     cdef fp_memory memory
 
     def __cinit__(self, int64_t slack=0):
-        fp_memory_init(&self.memory)
+        start_memory(&self.memory)
         self.nesting.memory = &self.memory
         self.nesting.slack = slack
 
@@ -150,7 +150,7 @@ def spans_union(start, duration):
     cdef fp_memory memory
     cdef fp_code code
     memset(&filled, 0, sizeof(filled))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     try:
         with nogil:
             code = fp_spans_union(&memory, starts.at, durations.at, starts.count, &filled)

@@ -47,7 +47,7 @@ def line_events(metadata_id, offset_ps, duration_ps, first_stat, stat_id, value,
     cdef fp_code code
     bounds(firsts, stats.count)
     bounds(places, content.count)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     memset(&out, 0, sizeof(out))
     out.memory = &memory
     events.count, events.text_count = ids.count, places.count - 1

@@ -107,7 +107,7 @@ def lanes(start, duration, lane):
     cdef fp_memory memory
     cdef int32_t found
     cdef fp_code code
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_lanes(&memory, starts.at, durations.at, starts.count, out.at, &found)
     check(code, "laying events in lanes")
@@ -128,7 +128,7 @@ cdef class Group:
     def __cinit__(self, uint32_t at, uint32_t names, start, duration, name, event):
         cdef Array starts = room(start, I64), durations = room(duration, I64, starts.count)
         cdef Array numbers = room(name, U32, starts.count), events = room(event, U32, starts.count)
-        fp_memory_init(&self.memory)
+        start_memory(&self.memory)
         self.group.memory = self.group.mipmap.memory = self.group.mipmap.times.memory = &self.memory
         self.out = fp_lod_columns(starts.at, durations.at, numbers.at, events.at)
         self.held = (starts, durations, numbers, events)
@@ -274,7 +274,7 @@ cdef class Lod:
 
 
 cdef void begin_sums(fp_range_sums *sums, fp_memory *memory) noexcept:
-    fp_memory_init(memory)
+    start_memory(memory)
     memset(sums, 0, sizeof(fp_range_sums))
     sums.memory = memory
 
@@ -295,7 +295,7 @@ cdef class Tile:
     cdef fp_memory memory
 
     def __cinit__(self):
-        fp_memory_init(&self.memory)
+        start_memory(&self.memory)
         self.tile.memory = self.tile.times.memory = &self.memory
 
     def __dealloc__(self):

@@ -175,7 +175,7 @@ def match_allocations(is_allocation, address, known, bounds, bint keep_first, pa
         are.at, addresses.at, recorded.at, are.count, edges.at, edges.count - 1)
     cdef fp_memory memory
     cdef fp_code code
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_match_allocations(&memory, &events, keep_first, partners.at, fates.at)
     check(code, DOING)
@@ -198,7 +198,7 @@ def known_chunks(is_allocation, held_before, address, size, request, bounds, int
     events = fp_chunk_events(
         are.at, before.at, addresses.at, sizes.at, requests.at, are.count, <int64_t *>edges.at + first,
         <size_t>(last - first))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_known_chunks(&memory, &events, &out)
     check(code, DOING)
@@ -245,7 +245,7 @@ def range_peaks(values, first, last, peak):
         raise ValueError("there are too many values")
     within(firsts, 0, numbers.count + 1)
     within(lasts, INT64_MIN, numbers.count + 1)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_range_peaks(&memory, numbers.at, numbers.count, firsts.at, lasts.at, firsts.count, peaks.at)
     check(code, DOING)
@@ -282,7 +282,7 @@ def heap_trace(kind, buffer, canonical, size, unpadded, heap, unpadded_heap, sta
         raise ValueError("there are too many events or buffers")
     within(rows, -1, sizes.count)
     within(others, -1, sizes.count)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_heap_trace(&memory, &events, &all_sizes, &out, &peak)
     check(code, DOING)

@@ -29,7 +29,7 @@ cdef enum:
 
 
 cdef void limit(fp_memory *memory, size_t size) noexcept:
-    fp_memory_init(memory)
+    start_memory(memory)
     memory.most = HELD + HELD_A_BYTE * <int64_t>size
 
 
@@ -84,7 +84,7 @@ def read_message(data, str doing):
     cdef fp_code code
     cdef size_t k
     memset(&found, 0, sizeof(found))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     all_of_it.offset, all_of_it.length = 0, message.count
     found.memory, found.data, found.size = &memory, message.at, message.count
     found.messages, found.count = &all_of_it, 1

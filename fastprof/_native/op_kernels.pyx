@@ -60,7 +60,7 @@ def host_ops_sum(start, duration, meta, op_of_meta, eager, instead, beside, enqu
     input.instead, input.instead_count = swapped.at, swapped.count
     input.beside, input.beside_count = added.at, added.count
     input.enqueues, input.op_count = infeed.at, out.count
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_host_ops_sum(&memory, &input, FP_OPS_STACK if stacked else FP_OPS_NEST, rows.at, rows.count, out.at)
     check(code, "summing host ops")
@@ -75,7 +75,7 @@ def self_times(start, duration, lines, self_time, stacked):
     cdef fp_memory memory
     cdef fp_code code
     slices(rows, starts.count)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_self_times(&memory, starts.at, durations.at, rows.at, rows.count, own.at, sums.at)
     if code != FP_CROSSED:
@@ -91,7 +91,7 @@ def innermost_time(start, duration, marks, int bits, lines):
     cdef uint64_t time = 0
     cdef fp_code code
     slices(rows, starts.count)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_innermost_time(&memory, starts.at, durations.at, chosen.at, <uint8_t>bits, rows.at, rows.count, &time)
     check(code, "adding up active time")

@@ -106,7 +106,7 @@ def preorder(parent, roots, order, depth):
     cdef fp_code code
     forest(above)
     within(tops, 0, above.count)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_preorder(&memory, above.at, above.count, tops.at, tops.count, rows.at, deep.at, &listed)
     check(code, DOING)
@@ -155,7 +155,7 @@ def pipeline_calls(events, own_part, activities, calls):
     memset(&records, 0, sizeof(records))
     memset(&segments, 0, sizeof(segments))
     memset(&parts, 0, sizeof(parts))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     try:
         with nogil:
             code = fp_pipeline_calls(&memory, &work, &records, &segments, &parts)
@@ -192,7 +192,7 @@ def pipeline_paths(events, size_t iterator_count, links, roots, uint64_t most_vi
     within(to, 0, start.count)
     within(tops, 0, start.count)
     memset(&records, 0, sizeof(records))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     try:
         with nogil:
             code = fp_pipeline_paths(&memory, &paths, tops.at, tops.count, &piece, &records)

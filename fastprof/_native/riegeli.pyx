@@ -110,7 +110,7 @@ def transposed(nodes, first, is_first_implicit, values, bounds, transitions, siz
     chunk.size = size
     chunk.begins = <int64_t *>begin_array.at
     chunk.record_count = begin_array.count
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_transposed_write(&memory, &chunk, &fault)
     if code == FP_OUT_OF_RANGE:

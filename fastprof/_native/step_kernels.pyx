@@ -64,7 +64,7 @@ def step_time(group, type, start, duration, lines, clip, total, clipped, seen):
     events.line_count = line_bounds.count - line_bounds.held
     out.clip, out.total, out.clipped, out.seen = clips.at, totals.at, within_clips.at, seens.at
     out.group_count = totals.count // FP_EVENT_TYPES
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_step_time(&memory, &events, &out)
     check(code, "adding up step time")

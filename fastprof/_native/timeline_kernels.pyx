@@ -99,7 +99,7 @@ def offloads(begin, end, key, starts, size_t keys, start_at, end_at, row):
     cdef fp_memory memory
     cdef fp_code code
     within(numbers, 0, keys)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_offloads(&memory, begins.at, ends.at, numbers.at, kinds.at, kinds.count, keys, firsts.at, lasts.at,
                            rows.at, &transfers)

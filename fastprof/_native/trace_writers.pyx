@@ -209,7 +209,7 @@ cdef class JsonWriter:
     cdef tuple held
 
     def __cinit__(self):
-        fp_memory_init(&self.memory)
+        start_memory(&self.memory)
         self.writer.out.memory = self.writer.walk.memory = self.writer.open.memory = &self.memory
 
     def __dealloc__(self):
@@ -256,7 +256,7 @@ cdef class PerfettoWriter:
     cdef tuple held
 
     def __cinit__(self):
-        fp_memory_init(&self.memory)
+        start_memory(&self.memory)
         self.writer.out.memory = self.writer.walk.memory = self.writer.open.memory = &self.memory
 
     def __dealloc__(self):

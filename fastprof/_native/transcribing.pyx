@@ -53,7 +53,7 @@ def span_texts(data, spans, bint is_text, str doing):
     numbers = bytearray(4 * (places.count // 2))
     cdef Array out = room(numbers, U8)
     memset(&pool, 0, sizeof(pool))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     pool.memory = &memory
     try:
         with nogil:
@@ -81,7 +81,7 @@ def span_ints(data, spans, str doing):
     ends = bytearray(8 * (places.count // 2))
     cdef Array out = room(ends, U8)
     memset(&values, 0, sizeof(values))
-    fp_memory_init(&memory)
+    start_memory(&memory)
     try:
         with nogil:
             code = fp_span_ints(&memory, <const uint8_t *>content.at, content.count, places.at, places.count // 2, &values,
@@ -108,7 +108,7 @@ def event_metadata(int64_t first_id, offsets, texts, int64_t stat_id):
     cdef fp_memory memory
     cdef fp_bytes out
     bounds(places, content.count)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     memset(&out, 0, sizeof(out))
     out.memory = &memory
     with nogil:
@@ -125,7 +125,7 @@ def first_free_lanes(begin, end):
     cdef int32_t found
     lanes = bytearray(4 * begins.count)
     cdef Array out = room(lanes, U8)
-    fp_memory_init(&memory)
+    start_memory(&memory)
     with nogil:
         code = fp_first_free_lanes(&memory, <const int64_t *>begins.at, <const int64_t *>ends.at, begins.count,
                                    <int32_t *>out.at, &found)

@@ -56,7 +56,7 @@ cdef class Traced:
         cdef Array out = room(order, I32, self.count)
         cdef fp_memory memory
         cdef fp_code code
-        fp_memory_init(&memory)
+        start_memory(&memory)
         with nogil:
             code = fp_traced_order(&memory, &self.traced, out.at)
         check(code, "putting events in order")
@@ -72,7 +72,7 @@ cdef class Traced:
         cdef Array places = self.ordered(order), out = room(layer, U8, self.count)
         cdef fp_memory memory
         cdef fp_code code
-        fp_memory_init(&memory)
+        start_memory(&memory)
         with nogil:
             code = fp_traced_layers(&memory, &self.traced, places.at, out.at)
         check(code, "finding the layers of events")
@@ -84,7 +84,7 @@ cdef class Traced:
         cdef fp_view view = fp_view(begin, end, resolution)
         cdef fp_memory memory
         cdef fp_code code
-        fp_memory_init(&memory)
+        start_memory(&memory)
         with nogil:
             code = fp_traced_visible(&memory, &self.traced, places.at, layers.at, left.at, &view, out.at)
         check(code, "finding what is visible")

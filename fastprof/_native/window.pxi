@@ -36,7 +36,7 @@ cdef class Memory:
     cdef list windows
 
     def __cinit__(self):
-        fp_memory_init(&self.memory)
+        start_memory(&self.memory)
         self.windows = []
 
     @property

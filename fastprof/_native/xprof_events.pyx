@@ -170,7 +170,7 @@ cdef class Writer:
 
     def __cinit__(self, size_t most_text=0):
         """``most_text``: bytes of a text that many events repeat, beyond which it is cut; 0: no limit."""
-        fp_memory_init(&self.memory)
+        start_memory(&self.memory)
         self.out.memory = &self.memory
         self.limit.most = most_text
 
