@@ -46,7 +46,7 @@ def test_extras_are_loaded_only_when_used() -> None:
 
 def test_a_picture_of_the_timeline_takes_no_grouping_and_no_compute_kernels_to_import() -> None:
     verb = "from fastprof.cli import arguments; from types import SimpleNamespace as S"
-    reading = "run=None, as_hosts=False, on_error='raise', threads=1, max_unpacked=None"
+    reading = "run=None, as_hosts=False, on_error='raise', threads=1, max_unpacked=None, memory=None"
     flags = f"S(session=['demo/logdir'], {reading}, talk=S(progress=S(wanted=False)))"
     server = "arguments.open_session(" + flags + "); import fastprof.viewer.viewed_runs"
     loaded = modules_after(f"{verb}; {server}")

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+READING = ("on_error", "threads", "max_unpacked", "memory")
+"""Flags for reading that are parameters of ``load``."""
+
 ALL = -1
 """Value of ``--limit all``."""
 
@@ -74,6 +77,13 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         type=parse_size,
         help="maximum unpacked size of a compressed capture, for example 40GiB (default: 16GiB)",
+    )
+    group.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=parse_size,
+        help="memory of this process; larger arrays are temporary files (default: size of the captures, from 256MiB to "
+        "2GiB and a quarter of the machine)",
     )
     _mark_common(group)
 
@@ -273,6 +283,8 @@ _OFFERED = {
 }
 _FILTERS = {"host": "hosts", "plane": "planes", "line": "lines", "name": "names", "time": "time_ps", "steps": "steps"}
 """Flags that select events, and the parameters of Profile.select that they set."""
+_SMALL = 64 << 20
+"""Bytes of captures whose analyses need less memory than the lowest limit."""
 _MOST_FILES = 5  # files with notes of their own
 
 _NEAREST = 5
@@ -299,11 +311,14 @@ def open_session(args: argparse.Namespace) -> Profile:
         raise UsageError("standard input (-) can be read only once")
     with process.hold_signals():
         from fastprof import load
+        from fastprof.decode.array_memory import limit_by_default
 
     source = sources[0] if len(sources) == 1 else sources
     progress = args.talk.progress if args.talk.progress.wanted else None
     profile: Profile = load(source, progress=progress, **get_reading(args), **get_jobs(args))
     args.opened = profile
+    if args.memory is None and profile.size_bytes > _SMALL:
+        limit_by_default(profile.size_bytes)
     output = getattr(args, "output", None)
     named = [path for name in args.session for path in getattr(name, "paths", ())]
     if output not in (None, "-") and any(_is_same(output, source) for source in (*profile.sources, *named)):
@@ -324,7 +339,7 @@ def get_reading(args: argparse.Namespace) -> dict[str, Any]:
     """Return the reading flags as parameters of ``load``."""
     names = None if args.run is None else _list_run_names(args)
     run = names[0] if names is not None and len(names) == 1 else names
-    return {"run": run} | {name: getattr(args, name) for name in ("as_hosts", "on_error", "threads", "max_unpacked")}
+    return {"run": run} | {name: getattr(args, name) for name in ("as_hosts", *READING)}
 
 
 def _list_run_names(args: argparse.Namespace) -> list[str]:

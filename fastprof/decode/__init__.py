@@ -6,6 +6,6 @@ share all of it: a reader waits only while the capture that it needs is being in
 """
 
 __all__ = [
-    "decoder", "flow_records", "graph_def", "import_log", "index", "jobs", "metadata_tables", "nesting",
+    "array_memory", "decoder", "flow_records", "graph_def", "import_log", "index", "jobs", "metadata_tables", "nesting",
     "plane_kinds", "selection", "single_event", "span_stats", "text_pools", "workers", "xspace_capture",
 ]  # fmt: skip

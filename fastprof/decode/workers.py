@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
+from fastprof.decode.array_memory import adopt_thread
 from fastprof.errors import FastprofError
 
 T = TypeVar("T")
@@ -61,7 +62,8 @@ class Workers:
         """
         if self.threads == 1 or len(tasks) < 2:
             return [self._counted(stage, i, len(tasks), task) for i, task in enumerate(tasks)]
-        with ThreadPoolExecutor(min(self.threads, len(tasks)), thread_name_prefix="fastprof") as pool:
+        count = min(self.threads, len(tasks))
+        with ThreadPoolExecutor(count, thread_name_prefix="fastprof", initializer=adopt_thread) as pool:
             futures = [pool.submit(task) for task in tasks]
             try:
                 if self.progress is None or stage is None:

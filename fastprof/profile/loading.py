@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from fastprof.decode.array_memory import limit_memory
 from fastprof.decode.jobs import is_job_name
 from fastprof.decode.selection import Interval, Patterns
 from fastprof.decode.span_stats import KINETO
@@ -35,6 +36,7 @@ def load(
     on_error: str = "raise",
     threads: int | None = None,
     max_unpacked: int | None = None,
+    memory: int | None = None,
     progress: Progress | None = None,
     executor: Executor | Callable[[], Executor] | None = None,
     retries: int = 2,
@@ -58,6 +60,8 @@ def load(
     ``threads``: the number of decoding threads; default: one per processor.
     ``max_unpacked``: the largest unpacked size of a compressed capture, in bytes; default: 16 GiB. A
     larger value also raises the memory limit of names, planes and lines, otherwise proportional to the capture.
+    ``memory``: bytes that this process may use, at least 192 MiB; default: no limit. Arrays beyond it are temporary
+    files, of threads that loaded with a limit and of fastprof's own; an executor's processes have no limit.
     ``progress``: called with a stage, the amount done, and the total.
 
     ``executor``: a concurrent.futures.Executor, or a function that makes one, such as
@@ -71,6 +75,8 @@ def load(
     Raises NotFoundError, UnreadableError or CaptureError (all FastprofError) with file and byte offset. Loading finds
     the planes of the captures. Events are decoded at the first use of a table.
     """
+    if memory is not None:
+        limit_memory(memory)
     path = bind_paths(path, storage_options, filesystem)
     how: dict[str, Any] = {
         "run": name_runs(run),

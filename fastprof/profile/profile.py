@@ -65,12 +65,7 @@ class Profile(AnalysisMethods, SqlQueries):
     """
 
     def __init__(
-        self,
-        tables: TableSet,
-        source: Any,
-        how: dict[str, Any],
-        steps: Steps | None = None,
-        part: str | None = None,
+        self, tables: TableSet, source: Any, how: dict[str, Any], steps: Steps | None = None, part: str | None = None
     ) -> None:
         """``part``: name of this run if ``source`` has several."""
         self._of_all_steps = tables
@@ -421,6 +416,11 @@ class Profile(AnalysisMethods, SqlQueries):
     def sources(self) -> list[str]:
         """Paths of the captures."""
         return [capture.path for capture in self._session.captures]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the captures, unpacked, selected or not."""
+        return sum(capture.size_bytes for capture in self._session.captures)
 
     @property
     def host_names(self) -> list[str]:

@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
+from fastprof.decode.array_memory import adopt_thread
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -73,6 +75,7 @@ class ThreadPool:
         return await answer
 
     def _work(self) -> None:
+        adopt_thread()
         while True:
             work, loop, answer = self._jobs.get()
             result, error = None, None

@@ -1,0 +1,124 @@
+"""Bounds the memory of large arrays. Arrays beyond the bound are temporary files, whose pages the kernel may evict."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from fastprof.errors import UnreadableError, UsageError
+from fastprof.wording.quantities import format_size
+
+_BASE: Final = 128 << 20
+"""Bytes for the interpreter, libraries and small objects, which the bound leaves free of the limit."""
+LEAST: Final = 192 << 20
+"""Bytes of the lowest limit."""
+_LEAST_BY_DEFAULT, _MOST_BY_DEFAULT, _SHARE_OF_MACHINE = 256 << 20, 2 << 30, 4
+_IN_MEMORY: Final = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+"""Kinds of file systems whose files are memory."""
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""Memory of a container."""
+
+
+class _Bound(threading.local):
+    """Whether the arrays of this thread count."""
+
+    is_adopted = False
+
+
+_THREAD: Final = _Bound()
+_is_bound = False
+
+
+def limit_memory(most: int) -> None:
+    """Keep the memory of this process at about ``most`` bytes, as far as arrays and the C core use it.
+
+    Arrays of the calling thread count, those of its caller too, and those of the threads of this package.
+    Raises UsageError below 192 MiB, UnreadableError if no directory for temporary files is on a disk.
+    """
+    if most < LEAST:
+        raise UsageError(f"a memory limit must be at least {format_size(LEAST)}")
+    folder = find_disk_folder()
+    if folder is None:
+        text = "a memory limit needs a directory on a disk for temporary files, and all known ones are in memory"
+        raise UnreadableError(f"{text} (TMPDIR sets the directory)", path=tempfile.gettempdir())
+    _bind(most, folder)
+
+
+def limit_by_default(size: int) -> None:
+    """Limit memory for captures of ``size`` bytes: to their size, a quarter of the machine, or 2 GiB, whichever is the
+    least, but never below 256 MiB. If temporary files would be memory, it stays unlimited."""
+    folder = find_disk_folder()
+    if folder is not None:
+        most = min(size, _MOST_BY_DEFAULT, _count_machine_bytes() // _SHARE_OF_MACHINE)
+        _bind(max(most, _LEAST_BY_DEFAULT), folder)
+
+
+def adopt_thread() -> None:
+    """Count arrays that the calling thread makes from now on, if there is a limit."""
+    if not _is_bound or _THREAD.is_adopted:
+        return
+    import numpy as np
+
+    from fastprof._native.border import adopt_arrays
+
+    core = getattr(np, "_core", None) or np.core
+    adopt_arrays(core._multiarray_umath._ARRAY_API)
+    _THREAD.is_adopted = True
+
+
+def find_disk_folder() -> str | None:
+    """Return the directory for temporary files, or /var/tmp if that one is memory; None if both are, or off Linux."""
+    if not sys.platform.startswith("linux"):
+        return None
+    kinds = _read_mounts()
+    folders = (tempfile.gettempdir(), "/var/tmp")
+    return next(
+        (name for name in folders if os.access(name, os.W_OK) and _find_kind(name, kinds) not in _IN_MEMORY), None
+    )
+
+
+def _bind(most: int, folder: str) -> None:
+    global _is_bound
+    from fastprof._native.border import bind_blocks
+
+    if not bind_blocks(max(most - _BASE, 0), os.fsencode(folder)):
+        raise UnreadableError("the path of the directory for temporary files is too long", path=folder)
+    _is_bound = True
+    adopt_thread()
+
+
+def _read_mounts() -> dict[str, str]:
+    """Return the kind of file system by mount point. Later mounts of a point hide earlier ones."""
+    kinds = {}
+    try:
+        with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as mounts:
+            for line in mounts:
+                place, _, rest = line.partition(" - ")
+                kinds[place.split()[4].replace("\\040", " ")] = rest.split()[0]
+    except (OSError, IndexError):
+        return {}
+    return kinds
+
+
+def _find_kind(folder: str, kinds: dict[str, str]) -> str | None:
+    """Return the kind of file system that the folder is on; None if it is unknown."""
+    path = Path(folder).resolve()
+    for place in (path, *path.parents):
+        if str(place) in kinds:
+            return kinds[str(place)]
+    return None
+
+
+def _count_machine_bytes() -> int:
+    """Return the memory of the machine, or of its container if that has less."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _LIMITS:
+        with suppress(OSError, ValueError):  # no container, or "max"
+            sizes.append(int(path.read_text("ascii")))
+    return min(sizes)

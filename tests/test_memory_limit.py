@@ -1,0 +1,88 @@
+"""A memory limit changes where arrays lie and nothing else: answers are equal when every array of 4 KiB is a file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gate import few
+
+from fastprof.cli.main import main
+from fastprof.decode import array_memory
+
+DEMO = Path(__file__).parents[1] / "demo"
+_LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory limits need Linux")
+_COMPARE = """
+import sys
+import fastprof
+from fastprof._native import border
+from fastprof.analyses import ANALYSES
+from fastprof.decode import array_memory
+
+def answer(path):
+    profile = fastprof.load(path, threads=2)
+    tables = {name: profile.tables[name] for name in ("events", "lines", "event_stats")}
+    reports = {name: profile.report(name) for name in ANALYSES if name not in ("compare", "check", "contract")}
+    return tables, {name: (report.tables, report.scalars, report.notices) for name, report in reports.items()}
+
+array_memory.limit_memory(array_memory.LEAST)
+assert border.bind_blocks(0, sys.argv[2].encode(), 4096)
+bounded = answer(sys.argv[1])
+in_memory, in_files, most_in_memory, most_in_files, refused = border.sum_blocks()
+assert border.bind_blocks(1 << 62, sys.argv[2].encode(), 4096)
+free = answer(sys.argv[1])
+assert bounded == free
+assert refused == 0 and most_in_memory == 0, (refused, most_in_memory)
+assert border.sum_blocks()[1] <= in_files  # none more in files without a bound
+print(most_in_files)
+"""
+
+
+@_LINUX
+@pytest.mark.parametrize("session", few(["xla", "logdir", "pod", "memory", "tf-data", "serving", "kernel"], 3))
+def test_answers_are_equal_when_all_arrays_are_files(session: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _COMPARE, str(DEMO / session), str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 100_000
+    assert not list(tmp_path.iterdir())  # files have no names
+
+
+def test_a_limit_below_the_least_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(DEMO / "pod"), "--memory", "100MiB"]) == 2
+    assert capsys.readouterr().err == "fastprof: a memory limit must be at least 192.0 MiB\n"
+
+
+@_LINUX
+def test_temporary_files_are_never_put_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {"/": "ext4", "/dev/shm": "tmpfs", "/var/tmp": "ext4"}
+    monkeypatch.setattr(array_memory, "_read_mounts", lambda: kinds)
+    monkeypatch.setattr(os, "access", lambda *_: True)
+    for folder, chosen in (("/dev/shm/a", "/var/tmp"), ("/somewhere/else", "/somewhere/else")):
+        monkeypatch.setattr(array_memory.tempfile, "gettempdir", lambda folder=folder: folder)
+        assert array_memory.find_disk_folder() == chosen
+    kinds["/"] = kinds["/var/tmp"] = "tmpfs"
+    assert array_memory.find_disk_folder() is None
+
+
+@pytest.mark.parametrize(
+    ("size", "machine", "limit"),
+    [
+        (100 << 20, 64 << 30, 256 << 20),
+        (1 << 30, 64 << 30, 1 << 30),
+        (40 << 30, 64 << 30, 2 << 30),
+        (40 << 30, 4 << 30, 1 << 30),
+    ],
+)
+def test_the_default_limit_is_the_size_of_the_captures(
+    size: int, machine: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+    monkeypatch.setattr(array_memory, "find_disk_folder", lambda: "/var/tmp")
+    monkeypatch.setattr(array_memory, "_count_machine_bytes", lambda: machine)
+    monkeypatch.setattr(array_memory, "_bind", lambda most, _: limits.append(most))
+    array_memory.limit_by_default(size)
+    assert limits == [limit]
