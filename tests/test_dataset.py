@@ -13,7 +13,7 @@ from trace_builder import Stat, event, line, plane, ref, xspace
 
 import fastprof
 from fastprof._native import records
-from fastprof.profile.demanded_texts import find_demanded_texts, keep_demanded_rows
+from fastprof.profile.table_dataset import find_demanded_texts, keep_demanded_rows
 from fastprof.tables.table_set import TABLES
 
 HOST, PLANE, LINE, FUSION = "host1", "/device:TPU:0", "XLA Ops", "%fusion.1 = f32[] fusion.1"

@@ -120,8 +120,8 @@ def _make_worst_formula(name: str) -> Formula:
     return lambda rows: [array and getattr(array, name) for array in rows.worst]
 
 
-def _make_percentile_formula(percentile: int) -> Formula:
-    return lambda rows: rows.ranks[percentile]
+def _get_ranks(percentile: int, rows: Any) -> Any:
+    return rows.ranks[percentile]
 
 
 TABLES = {
@@ -238,7 +238,7 @@ TABLES = {
             Picoseconds("min_ps", "duration of the shortest occurrence", lambda rows: rows.ranks[0]),
             *(
                 Picoseconds(f"p{percentile}_ps", f"duration that {percentile} % of the occurrences do not exceed",
-                            _make_percentile_formula(percentile))
+                            partial(_get_ranks, percentile))
                 for percentile in PERCENTILES
             ),
             Picoseconds("max_ps", "duration of the longest occurrence", lambda rows: rows.ranks[100]),

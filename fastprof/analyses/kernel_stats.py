@@ -108,9 +108,9 @@ def _make_row_formula(of: Callable[[KernelRow], Any]) -> Formula:
     return lambda kernels: [of(row) for row in kernels.rows]
 
 
-def _make_percentile_formula(place: int) -> Formula:
-    """Return the formula of a percentile by its place; null if only other analyses need the kernels."""
-    return _make_row_formula(lambda row: row.percentiles[place] if row.percentiles else None)
+def _list_percentiles(place: int, kernels: Any) -> list[int | None]:
+    """Return a percentile by its place; null if only other analyses need the kernels."""
+    return [row.percentiles[place] if row.percentiles else None for row in kernels.rows]
 
 
 def _make_launch_formula(of: Callable[[Launch], Any]) -> Formula:
@@ -142,7 +142,7 @@ TABLES = {
         Picoseconds("min_ps", "duration of the shortest occurrence", _make_row_formula(lambda row: row.ps[2])),
         *(
             Picoseconds(f"p{percentile}_ps", f"duration that {percentile} % of the occurrences do not exceed",
-                        _make_percentile_formula(place))
+                        partial(_list_percentiles, place))
             for place, percentile in enumerate(PERCENTILES)
         ),
         Picoseconds("max_ps", "duration of the longest occurrence", _make_row_formula(lambda row: row.ps[3])),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.service_messages import CaptureOptions, CaptureRequest, Setting
     from fastprof.inputs.profiler_client.workers import Outcome
     from fastprof.profile.captured_run import CapturedRun, Check
+    from fastprof.profile.run_upload import RunUpload
 
 
 SOME, ALL = 5, 6
@@ -282,13 +283,14 @@ def stage_runs(args: argparse.Namespace, name: str | None, *, is_shared: bool = 
     OutputError."""
     from fastprof.profile.captured_run import open_upload
 
-    url, args.upload = args.logdir, open_upload(args.logdir, is_named=name is not None)
-    if args.upload is None:
+    upload: RunUpload | None = open_upload(args.logdir, is_named=name is not None)
+    url, args.upload = args.logdir, upload
+    if upload is None:
         yield
         return
-    args.logdir = args.upload.folder
+    args.logdir = upload.folder
     try:
-        if name is not None and not is_shared and args.upload.has_run(name):
+        if name is not None and not is_shared and upload.has_run(name):
             raise OutputError(f"already has a run {name!r}; give the run another name", path=url)
         yield
     finally:

@@ -144,8 +144,10 @@ def _compare_results(before: HloModule, after: HloModule) -> tuple[Change, ...]:
     """Return the first result whose shape or type differs, or ()."""
     roots = [module.root_of(module.entry) for module in (before, after)]
     old, new = ([format_shape(leaf) for _, leaf in root.shape.leaves()] for root in roots)
-    pair = next((pair for pair in zip_longest(old, new, fillvalue="") if pair[0] != pair[1]), None)
-    return () if pair is None else (Change(RESULT, None, *pair),)
+    for shapes in zip_longest(old, new, fillvalue=""):
+        if shapes[0] != shapes[1]:
+            return (Change(RESULT, None, *shapes),)
+    return ()
 
 
 def _compare_constants(before: HloModule, after: HloModule) -> tuple[Change, ...]:

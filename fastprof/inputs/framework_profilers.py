@@ -19,7 +19,6 @@ from types import CodeType, FrameType
 from typing import Any, Final, Protocol
 
 from fastprof.errors import FastprofError, UsageError
-from fastprof.inputs.tf_traces import call_marked
 from fastprof.schema.value_classes import dataclass
 
 _RUNNING: Final = "a profiler is recording this program already, and there can be only one; end it first"
@@ -308,6 +307,8 @@ class PythonCalls:
         return usual(*words, **others)
 
     def _call_untraced(self, usual: Callable[..., object], *words: object, **others: object) -> object:
+        from fastprof.inputs.tf_traces import call_marked  # late: other frameworks do not need it
+
         trace = sys.getprofile()
         if getattr(trace, "__module__", None) != __name__:
             return usual(*words, **others)

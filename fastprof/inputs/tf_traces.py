@@ -65,15 +65,10 @@ def _describe(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
         for place, held in enumerate(value):
             yield from _describe(f"{name}.{place}", held, depth + 1)
     elif isinstance(value, bool | int | float | complex | str | bytes | None):
-        yield name, _describe_value(value)
+        length = value.bit_length() if isinstance(value, int) else len(value) if isinstance(value, str | bytes) else 0
+        yield name, f"{type(value).__name__} of {length}" if length > _LONGEST else repr(value)
     else:
         yield name, _describe_tensor(value)
-
-
-def _describe_value(value: object) -> str:
-    """Return a number or string, or the length of a long one."""
-    length = value.bit_length() if isinstance(value, int) else len(value) if isinstance(value, str | bytes) else 0
-    return f"{type(value).__name__} of {length}" if length > _LONGEST else repr(value)
 
 
 def _describe_tensor(value: Any) -> str:

@@ -12,6 +12,7 @@ __all__ = [
     "report",
     "run_exports",
     "run_names",
+    "run_upload",
     "sql",
     "sql_tables",
     "trace_out",

@@ -10,20 +10,24 @@ is requested.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as fs
 
 from fastprof.errors import UsageError
-from fastprof.profile.demanded_texts import find_demanded_texts, keep_demanded_rows
 from fastprof.tables.dataset_rows import FORMAT, Rows, open_rows
 from fastprof.tables.table_set import BATCH_ROWS, TableSet
 from fastprof.tables.tables_of_runs import TablesOfRuns
+from fastprof.wording.patterns import compile_late
 
 Columns = Sequence[str] | Mapping[str, ds.Expression] | None
+_COMPARISON: Final = compile_late(r'\((\w+) (==|!=|<=?|>=?) ("(?:[^"\\]|\\.)*"|[-+.\w]+)\)')
+_ALL_OF: Final = compile_late(r"[() ]*(?:and[() ]*)*")
 
 
 class _Profile(Protocol):
@@ -212,3 +216,32 @@ class _Pieces(fs.FileSystemHandler):  # type: ignore[misc]
 
     create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = delete_file = _refuse
     move = copy_file = open_output_stream = open_append_stream = _refuse
+
+
+def find_demanded_texts(schema: pa.Schema, condition: ds.Expression | None) -> dict[str, str]:
+    """Return the text that each dictionary column must equal, of those where all parts of the condition are
+    comparisons. Rows without it are left out before pyarrow evaluates the condition, because it writes each text of
+    a dictionary out to compare it. pyarrow does not show the parts of an expression, only its text."""
+    text = str(condition)
+    if condition is None or not _ALL_OF.fullmatch(_COMPARISON.sub("", text)):
+        return {}
+    demanded = {}
+    for match in _COMPARISON.finditer(text):
+        name, compares, value = match.groups()
+        if compares == "==" and value.startswith('"') and name in schema.names:
+            try:
+                wanted = json.loads(value)
+            except ValueError:
+                continue
+            is_understood = str(ds.field(name) == wanted) == match[0]
+            if is_understood and pa.types.is_dictionary(schema.field(name).type):
+                demanded[name] = wanted
+    return demanded
+
+
+def keep_demanded_rows(batch: pa.RecordBatch, demanded: dict[str, str]) -> pa.RecordBatch:
+    """Return the rows that have the demanded texts."""
+    for name, text in demanded.items():
+        column = batch.column(name)
+        batch = batch.filter(pc.equal(column.dictionary, text).take(column.indices))
+    return batch

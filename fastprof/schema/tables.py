@@ -70,7 +70,7 @@ def explain_nulls(table: pa.Table, reasons: Mapping[str, str]) -> pa.Table:
         else field
         for field in table.schema
     ]
-    return table.cast(pa.schema(fields, table.schema.metadata))
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, table.schema.metadata))
 
 
 Formula = Callable[[Any], Any]

@@ -362,8 +362,10 @@ def _change_lists(lists: pa.Array, change: Callable[[pa.Array], pa.Array]) -> tu
 def _join_types(nodes: RecordedGraph, node: Ints, other: str) -> pa.Array:
     """Join the types of each node in the order of their bytes."""
     lists = get_plain(nodes.nodes["types"]).take(pa.array(node, mask=node < 0))
-    spelt = pc.binary_join(pa.ListArray.from_arrays(*_change_lists(lists, get_texts)), "|")
-    return pc.if_else(pa.array(node < 0), other, spelt)
+    offsets, texts = _change_lists(lists, get_texts)
+    spelt = pc.binary_join(pa.ListArray.from_arrays(offsets, texts), "|")
+    is_unknown = pa.array(node < 0)
+    return pc.if_else(is_unknown, other, spelt)
 
 
 def _join_input_shapes(nodes: RecordedGraph, node: Ints) -> pa.Array:

@@ -160,15 +160,15 @@ def _find_tensorflow_calls(events: HostEvents) -> Iterator[Compilation]:
 def _find_arguments(events: HostEvents, calls: Sequence[tuple[int, int, int]]) -> dict[int, Mapping[str, str]]:
     """Return the recorded arguments of traced calls, by row: ``fastprof run`` writes them when a call has traced.
     ``calls``: line, end and row of each."""
-    found: dict[int, Mapping[str, str]] = {}
+    arguments: dict[int, Mapping[str, str]] = {}
     ended = sorted(calls)
     rows, numbers = events.texts(TRACED_ARGUMENTS)
     lines, times = find_lines(events.lines, rows), events.start_ps[rows]
     for number, line, time in zip(numbers.tolist(), lines.tolist(), times.tolist(), strict=True):
         last = bisect_right(ended, (line, time, len(events))) - 1
         if last >= 0 and ended[last][0] == line:
-            found.setdefault(ended[last][2], parse_arguments(events.text(number)))
-    return found
+            arguments.setdefault(ended[last][2], parse_arguments(events.text(number)))
+    return arguments
 
 
 def _find_backends(events: HostEvents) -> Iterator[Compilation]:

@@ -12,7 +12,7 @@ PyTorch records no programs. The ops of the compiled code are compared instead, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import PurePath
@@ -231,14 +231,12 @@ def _compare_trace(call: Compilation, earlier: Sequence[Compilation]) -> Compila
     known = [each.arguments for each in earlier[-_MOST_COMPARED:] if each.arguments]
     if not call.arguments or not known:
         return replace(call, reason=NO_EARLIER_TRACE if call.arguments else NO_ARGUMENTS)
-    differences = [_compare_texts(arguments, call.arguments) for arguments in reversed(known)]
+    differences = []
+    for before in reversed(known):
+        pairs = [(name, before.get(name, ""), call.arguments.get(name, "")) for name in {**before, **call.arguments}]
+        changes = (Change(_judge_kind(old, new), name, old, new) for name, old, new in pairs if old != new)
+        differences.append(tuple(changes))
     return replace(call, changes=min(differences, key=len) or (Change(NOTHING),))
-
-
-def _compare_texts(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Change, ...]:
-    """Return the differences of the recorded arguments of two traces."""
-    pairs = ((name, before.get(name, ""), after.get(name, "")) for name in {**before, **after})
-    return tuple(Change(_judge_kind(old, new), name, old, new) for name, old, new in pairs if old != new)
 
 
 def _judge_kind(old: str, new: str) -> str:

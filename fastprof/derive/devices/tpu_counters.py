@@ -108,18 +108,15 @@ def list_unit_peaks(device: str) -> tuple[UnitPeak, ...]:
     if chip is None:
         return ()
     dies = [f"VF_CHIP_DIE{die}_" if chip.dies > 1 else "VF_CHIP_" for die in range(chip.dies)]
-    units = [unit for number, die in enumerate(dies) for unit in _list_die_units(chip, number, die)]
+    units: list[UnitPeak] = []
+    for number, die in enumerate(dies):
+        units += [*_list_tensor_core_units(chip, number, die), *_list_memory_units(chip, number, die)]
+        for core in range(_SPARSE_CORES):
+            units += _list_sparse_core_units(chip, _SPARSE_CORES * number + core, f"{die}SC_{core}_")
     for direction, metric in (("RD", "ICI (Read)"), ("WR", "ICI (Write)")):
         flits = {f"{link.replace('#', direction)}INSERTION_COUNT": float(_FLIT) for link in chip.links}
         units.append(UnitPeak(0, metric, flits, {dies[0] + chip.cycles: _LINK_BYTES_PER_CYCLE}, "bytes"))
     return tuple(units)
-
-
-def _list_die_units(chip: _Chip, number: int, die: str) -> Iterator[UnitPeak]:
-    yield from _list_tensor_core_units(chip, number, die)
-    yield from _list_memory_units(chip, number, die)
-    for core in range(_SPARSE_CORES):
-        yield from _list_sparse_core_units(chip, _SPARSE_CORES * number + core, f"{die}SC_{core}_")
 
 
 def _list_tensor_core_units(chip: _Chip, number: int, die: str) -> Iterator[UnitPeak]:

@@ -50,7 +50,6 @@ from fastprof.derive.ops.op_table import (
     merge_tables,
 )
 from fastprof.schema.columns import (
-    Bools,
     Float64s,
     Int32s,
     Int64s,
@@ -66,7 +65,7 @@ from fastprof.schema.columns import (
     take_rows,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import STEP_LINES, HostEvents, Line, Plane, Stat, compute_once
+from fastprof.tables.host_events import STEP_LINES, HostEvents, Line, Plane, compute_once
 from fastprof.wording.quantities import format_size
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -205,11 +204,6 @@ def _identify_ops(events: HostEvents, met: Int64s) -> tuple[Int64s, Int32s]:
     op_of_met = np.full(len(met), -1, np.int32)
     op_of_met[rows] = rank[inverse.reshape(-1)]
     return met[rows][np.sort(first)], op_of_met
-
-
-def _match_kinds(stat: Stat, kinds: tuple[int, int]) -> Bools:
-    matches: Bools = (stat.kind == kinds[0]) | (stat.kind == kinds[1])
-    return matches
 
 
 def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) -> tuple[OpTable, Int32s]:
@@ -355,7 +349,8 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
 
 def _read_meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
     column = events.meta_stat(stat).at(metas)
-    chosen = np.where(_match_kinds(column, TEXT_KINDS), column.value, -1)
+    is_text = (column.kind == TEXT_KINDS[0]) | (column.kind == TEXT_KINDS[1])
+    chosen = np.where(is_text, column.value, -1)
     distinct, inverse = number_values(chosen)
     known = distinct[distinct >= 0]
     texts = [""] * (len(distinct) - len(known)) + events.all_texts(known)

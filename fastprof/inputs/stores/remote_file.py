@@ -167,12 +167,6 @@ class RemoteFile:
                 self._change.notify_all()
         open_files.check_disk_space(self.fetched_bytes - (end - begin), self.fetched_bytes, str(self.path))
 
-    def _fetch_next(self, first: int, last: int, until: int) -> tuple[int, int] | None:
-        """Fetch blocks, and claim the next ones that are missing."""
-        self._fetch_blocks(first, last)
-        with self._change:
-            return self._claim_range(last, until)
-
     def _takes_new_tag(self, refused: str) -> bool:
         """Return whether the object is the one that was listed, though the store's lists have other tags than its
         answers: size and time are the same, and nothing has been fetched. Then its tag is that of the answers."""
@@ -256,7 +250,10 @@ def _fetch_rest(reference: weakref.ref[RemoteFile], first: int, last: int, until
     """Fetch blocks of a file, then missing ones before ``until``, as long as somebody has the file."""
     blocks: tuple[int, int] | None = (first, last)
     while blocks is not None and (file := reference()) is not None:
-        blocks = file._fetch_next(*blocks, until)
+        first, last = blocks
+        file._fetch_blocks(first, last)
+        with file._change:
+            blocks = file._claim_range(last, until)
         del file
 
 
