@@ -70,6 +70,7 @@ void fp_give_away(fp_memory *memory, void *block) {
 }
 
 void fp_release(fp_memory *memory, void *block) {
+  if (!block) return; /* memory may be NULL, too: of what was never begun */
   fp_give_away(memory, block);
   fp_block_free(memory->blocks, block);
 }
