@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-READING = ("on_error", "threads", "max_unpacked", "memory")
+READING = ("on_error", "threads", "max_unpacked")
 """Flags for reading that are parameters of ``load``."""
 
 ALL = -1
@@ -43,7 +43,7 @@ def is_common(action: argparse.Action) -> bool:
     return getattr(action, "is_common", False)
 
 
-def add_session(parser: argparse.ArgumentParser, nargs: str | int = "+") -> None:
+def add_session(parser: argparse.ArgumentParser, nargs: str | int = "+", *, limits_memory: bool = True) -> None:
     """Add SESSION and the flags for reading it."""
     parser.add_argument(
         "session",
@@ -52,11 +52,11 @@ def add_session(parser: argparse.ArgumentParser, nargs: str | int = "+") -> None
         help="capture file, run or log directory, glob, or - for standard input; several runs are shown one by one, "
         "several captures as hosts of one run",
     )
-    add_reading(parser)
+    add_reading(parser, limits_memory=limits_memory)
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for reading sessions."""
+def add_reading(parser: argparse.ArgumentParser, *, limits_memory: bool = True) -> None:
+    """Add the flags for reading sessions. ``limits_memory``: --memory is one of them."""
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--run", metavar="NAME", action="append", help="run of a log directory (default: the newest); A,B or repeatable"
@@ -78,13 +78,14 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         type=parse_size,
         help="maximum unpacked size of a compressed capture, for example 40GiB (default: 16GiB)",
     )
-    group.add_argument(
-        "--memory",
-        metavar="SIZE",
-        type=parse_size,
-        help="memory of this process; larger arrays are temporary files (default: size of the captures, from 256MiB to "
-        "2GiB and a quarter of the machine)",
-    )
+    if limits_memory:
+        group.add_argument(
+            "--memory",
+            metavar="SIZE",
+            type=parse_size,
+            help="memory of this process; larger arrays are temporary files (default: size of the captures, from 256MiB to "
+            "2GiB and a quarter of the machine)",
+        )
     _mark_common(group)
 
 
@@ -317,8 +318,9 @@ def open_session(args: argparse.Namespace) -> Profile:
     progress = args.talk.progress if args.talk.progress.wanted else None
     profile: Profile = load(source, progress=progress, **get_reading(args), **get_jobs(args))
     args.opened = profile
-    if args.memory is None and profile.size_bytes > _SMALL:
-        limit_by_default(profile.size_bytes)
+    size = sum(run.size_bytes for run in profile.runs.values())
+    if args.memory is None and size > _SMALL:
+        limit_by_default(size)
     output = getattr(args, "output", None)
     named = [path for name in args.session for path in getattr(name, "paths", ())]
     if output not in (None, "-") and any(_is_same(output, source) for source in (*profile.sources, *named)):
@@ -339,7 +341,8 @@ def get_reading(args: argparse.Namespace) -> dict[str, Any]:
     """Return the reading flags as parameters of ``load``."""
     names = None if args.run is None else _list_run_names(args)
     run = names[0] if names is not None and len(names) == 1 else names
-    return {"run": run} | {name: getattr(args, name) for name in ("as_hosts", *READING)}
+    given = {} if args.memory is None else {"memory": args.memory}
+    return {"run": run} | given | {name: getattr(args, name) for name in ("as_hosts", *READING)}
 
 
 def _list_run_names(args: argparse.Namespace) -> list[str]:

@@ -37,7 +37,7 @@ _PS = 10**12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    arguments.add_session(parser)
+    arguments.add_session(parser, limits_memory=False)
     text = "the query: the last word, unless --file is given; - reads it from standard input"
     parser.add_argument("query", metavar="QUERY", nargs="?", help=text)
     group = parser.add_argument_group("the query")
@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="value of $NAME in the query: a number, true, false, null, or else a text; repeatable",
     )
     group.add_argument("--tables", action="store_true", help="list tables and columns, with units and descriptions")
-    group.add_argument("--memory", metavar="SIZE", type=arguments.parse_size, help="most memory (default: 2GiB)")
+    text = "most memory (default: 2GiB)"
+    group.add_argument("--memory", metavar="SIZE", dest="query_memory", type=arguments.parse_size, help=text)
+    parser.set_defaults(memory=None)  # --memory is that of the query
     group.add_argument("--timeout", metavar="TIME", type=arguments.parse_time, help="most time (default: 60s)")
     arguments.add_filters(parser)
     shown = arguments.add_output(parser, "rows", formats=(*FORMATS, "parquet"))
@@ -99,7 +101,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         profile = arguments.select_events(arguments.open_session(args), args)
         sources, threads = sql_tables.ProfileTables(profile), profile.threads
-    memory = args.memory or sql.MEMORY
+    memory = args.query_memory or sql.MEMORY
     if query is None:
         batches = iter(sql_tables.list_columns(sources).to_batches())
     else:

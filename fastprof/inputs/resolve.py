@@ -362,7 +362,7 @@ def _describe_choice(chosen: CaptureDirectory, full: list[CaptureDirectory], sea
         text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
         remarks.append(SessionRemark("info", code, text, chosen.path))
     second = f"{chosen.name}{WITHOUT_PYTHON}"
-    is_local = not isinstance(chosen.path, StorePath)  # of a store, what was listed is enough
+    is_local = not is_url(str(chosen.path))  # of a store, what was listed is enough
     if second in others or (is_local and is_directory(f"{chosen.path}{WITHOUT_PYTHON}")):
         text = f"the second window of {chosen.name}, without Python functions: use it for step times and rates"
         remarks.append(SessionRemark("info", "second_window", text, f"{chosen.path}{WITHOUT_PYTHON}"))

@@ -252,7 +252,7 @@ def check_table(table: pa.Table, declared: schema.TableSchema) -> None:
         metadata = dict(field.metadata)
         reason = metadata.pop(schema.REASON, b"")
         assert metadata == column.field().metadata, where
-        assert not reason or (column.needs and table[column.name].null_count), where
+        assert not reason or (column.nullable and table[column.name].null_count), where
         assert column.nullable or not table[column.name].null_count, f"{where} has nulls"
         if pa.types.is_floating(field.type):
             assert all(value is None or math.isfinite(value) for value in table[column.name].to_pylist()), where

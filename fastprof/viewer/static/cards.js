@@ -14,7 +14,7 @@ const SEVERITY = {
 };
 
 /** A card of one figure. Its definition, or why it is not known, is shown under the pointer. */
-export function figure({ name, value, words = text(value, unit), unit, definition, reason, label: given, note }) {
+export function figure({ name, value, unit, words = text(value, unit), definition, reason, label: given, note }) {
   const known = value !== null && value !== undefined;
   const long = typeof value === "string" && value.length > 24;
   return h("div", { class: `card${known ? "" : " card-unknown"}${long ? " card-long" : ""}`, tabindex: "0",
