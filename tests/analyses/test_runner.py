@@ -156,7 +156,7 @@ def test_an_analysis_has_the_parameters_of_those_it_comes_after() -> None:
         "top_ops", "steps_from", "request_order", "batch_order", "at", "request", "short_lived_us", "parallel",
         "slow_call_us", "queue_length", "kernel_wait_us", "long_call_us", "long_delay_us", "group_by", "module",
         "memory_space", "device", "peak", "top", "nodes", "annotation", "instance",
-        "recorded_with",
+        "recorded_with", "percentiles", "sequence_length",
     }  # fmt: skip
 
 

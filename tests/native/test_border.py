@@ -40,7 +40,8 @@ def public() -> Iterator[str]:
 
 
 WITHOUT_ARGUMENTS = {
-    "border.Array", "border.Items", "border.bind_blocks", "border.adopt_arrays", "border.sum_blocks", "kernels.LineNesting", "lod.Tile", "trace_writers.JsonWriter", "trace_writers.PerfettoWriter",
+    "border.Array", "border.Items", "border.bind_blocks", "border.adopt_arrays", "border.sum_blocks",
+    "kernels.LineNesting", "lod.Tile", "trace_writers.JsonWriter", "trace_writers.PerfettoWriter",
     "xprof_events.Writer", "xspace.Memory", "xspace.Window", "chrome.Tape",
 }  # fmt: skip
 

@@ -225,7 +225,7 @@ def test_an_answer_that_is_too_long_is_not_taken_into_memory(
     monkeypatch.setattr(remote_file, "_WAIT_S", 0.0)
     monkeypatch.setattr(http.client.HTTPResponse, "readinto", measured)
     server.fault = only_ranges("long")
-    with pytest.raises(UnreadableError, match="the answer has .* bytes, not"):
+    with pytest.raises(UnreadableError, match=r"the answer has .* bytes, not"):
         fastprof.load(f"{server.address}/bucket/{KEY}")
     assert 0 < sum(sizes) <= 32 * len(CAPTURE)  # tries, of at most one more byte each; an answer has 32 MiB
 
