@@ -83,8 +83,8 @@ def add_reading(parser: argparse.ArgumentParser, *, limits_memory: bool = True) 
             "--memory",
             metavar="SIZE",
             type=parse_size,
-            help="memory of this process; larger arrays are temporary files (default: size of the captures, from 256MiB to "
-            "2GiB and a quarter of the machine)",
+            help="memory of this process; larger arrays are temporary files (default: size of the captures, from "
+            "256MiB to 2GiB and a quarter of the machine)",
         )
     _mark_common(group)
 
