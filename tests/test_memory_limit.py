@@ -51,8 +51,9 @@ def test_answers_are_equal_when_all_arrays_are_files(session: str, tmp_path: Pat
     assert not list(tmp_path.iterdir())  # files have no names
 
 
-def test_a_limit_below_the_least_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(DEMO / "pod"), "--memory", "100MiB"]) == 2
+@pytest.mark.parametrize("words", [["info"], ["compare", str(DEMO / "xla")], ["diagnosis"], ["trends"]], ids=" ".join)
+def test_a_limit_below_the_least_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, str(DEMO / "pod"), "--memory", "100MiB"]) == 2
     assert capsys.readouterr().err == "fastprof: a memory limit must be at least 192.0 MiB\n"
 
 

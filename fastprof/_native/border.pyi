@@ -6,6 +6,10 @@ from typing import final
 class Array:
     """A checked array, held for as long as C may use it."""
 
+@final
+class Items:
+    """Bytes of a vector that C made, read-only."""
+
 __pyx_capi__: dict[str, object]
 """What its siblings call."""
 

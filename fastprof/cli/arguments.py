@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-READING = ("on_error", "threads", "max_unpacked")
-"""Flags for reading that are parameters of ``load``."""
-
 ALL = -1
 """Value of ``--limit all``."""
 
@@ -341,8 +338,7 @@ def get_reading(args: argparse.Namespace) -> dict[str, Any]:
     """Return the reading flags as parameters of ``load``."""
     names = None if args.run is None else _list_run_names(args)
     run = names[0] if names is not None and len(names) == 1 else names
-    given = {} if args.memory is None else {"memory": args.memory}
-    return {"run": run} | given | {name: getattr(args, name) for name in ("as_hosts", *READING)}
+    return {"run": run} | {name: getattr(args, name) for name in ("as_hosts", "on_error", "threads", "max_unpacked")}
 
 
 def _list_run_names(args: argparse.Namespace) -> list[str]:

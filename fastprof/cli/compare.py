@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     form = output.choose_format(args.format, args.output, FORMS)
     base, new = _choose_runs(args)
     args.session = [args.base, *args.session]
-    reading: dict[str, Any] = {name: getattr(args, name) for name in arguments.READING}
+    reading: dict[str, Any] = {name: getattr(args, name) for name in ("on_error", "threads", "max_unpacked")}
     if args.hta_steps is not None and args.hta is None:
         raise UsageError("--hta-steps needs --hta")
     if args.hta is not None and (form in FORMS or args.against is not None or args.table is not None):

@@ -191,6 +191,10 @@ def _perform(argv: Sequence[str] | None, talk: Messages) -> int:
         args.format = output.BRIEF
     talk.configure(quiet=args.quiet, verbose=args.verbose, progress=args.progress)
     arguments.bind_urls(args)
+    if getattr(args, "memory", None) is not None:
+        from fastprof.decode.array_memory import limit_memory
+
+        limit_memory(args.memory)
     talk.session = args.session if args.on_error == "raise" else ()
     talk.log_directory = args.session[0] if args.run is None and len(args.session) == 1 else None
     args.talk = talk

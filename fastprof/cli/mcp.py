@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> None:
         from fastprof.cli.assistants.tools import make_server
         from fastprof.cli.assistants.warm_sessions import WarmSessions
 
-        reading = {name: getattr(args, name) for name in arguments.READING}
+        reading = {name: getattr(args, name) for name in ("on_error", "threads", "max_unpacked")}
         server = make_server(WarmSessions(args.session, reading))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "mcp":

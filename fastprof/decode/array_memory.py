@@ -1,4 +1,4 @@
-"""Bounds the memory of large arrays. Arrays beyond the bound are temporary files, whose pages the kernel may evict."""
+"""Memory limit of the process: arrays beyond it are temporary files, whose pages the kernel may evict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastprof.errors import UnreadableError, UsageError
 from fastprof.wording.quantities import format_size
 
 _BASE: Final = 128 << 20
-"""Bytes for the interpreter, libraries and small objects, which the bound leaves free of the limit."""
+"""Bytes of the limit that are left to the interpreter, libraries and small objects."""
 LEAST: Final = 192 << 20
 """Bytes of the lowest limit."""
 _LEAST_BY_DEFAULT, _MOST_BY_DEFAULT, _SHARE_OF_MACHINE = 256 << 20, 2 << 30, 4
@@ -25,20 +25,21 @@ _LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory
 """Memory of a container."""
 
 
-class _Bound(threading.local):
-    """Whether the arrays of this thread count."""
+class _Thread(threading.local):
+    """State of a thread. ``is_adopted``: its arrays count."""
 
     is_adopted = False
 
 
-_THREAD: Final = _Bound()
-_is_bound = False
+_THREAD: Final = _Thread()
+_limit: tuple[int, str] | None = None
+"""Limit of this process in bytes, and the directory of its temporary files."""
 
 
 def limit_memory(most: int) -> None:
-    """Keep the memory of this process at about ``most`` bytes, as far as arrays and the C core use it.
+    """Keep the memory that arrays and the C core of this process use at about ``most`` bytes.
 
-    Arrays of the calling thread count, those of its caller too, and those of the threads of this package.
+    The limit counts the arrays that the calling thread makes from now on, and those of threads of this package.
     Raises UsageError below 192 MiB, UnreadableError if no directory for temporary files is on a disk.
     """
     if most < LEAST:
@@ -51,8 +52,8 @@ def limit_memory(most: int) -> None:
 
 
 def limit_by_default(size: int) -> None:
-    """Limit memory for captures of ``size`` bytes: to their size, a quarter of the machine, or 2 GiB, whichever is the
-    least, but never below 256 MiB. If temporary files would be memory, it stays unlimited."""
+    """Limit memory to ``size``, the bytes of the captures, to a quarter of the machine and to 2 GiB, but never below
+    256 MiB. Memory stays unlimited if temporary files would be in memory."""
     folder = find_disk_folder()
     if folder is not None:
         most = min(size, _MOST_BY_DEFAULT, _count_machine_bytes() // _SHARE_OF_MACHINE)
@@ -61,7 +62,7 @@ def limit_by_default(size: int) -> None:
 
 def adopt_thread() -> None:
     """Count arrays that the calling thread makes from now on, if there is a limit."""
-    if not _is_bound or _THREAD.is_adopted:
+    if _limit is None or _THREAD.is_adopted:
         return
     import numpy as np
 
@@ -73,7 +74,8 @@ def adopt_thread() -> None:
 
 
 def find_disk_folder() -> str | None:
-    """Return the directory for temporary files, or /var/tmp if that one is memory; None if both are, or off Linux."""
+    """Return the directory for temporary files, or /var/tmp if that directory is in memory. Return None if both are in
+    memory, and on systems other than Linux."""
     if not sys.platform.startswith("linux"):
         return None
     kinds = _read_mounts()
@@ -84,12 +86,13 @@ def find_disk_folder() -> str | None:
 
 
 def _bind(most: int, folder: str) -> None:
-    global _is_bound
+    global _limit
     from fastprof._native.border import bind_blocks
 
-    if not bind_blocks(max(most - _BASE, 0), os.fsencode(folder)):
-        raise UnreadableError("the path of the directory for temporary files is too long", path=folder)
-    _is_bound = True
+    if _limit != (most, folder):  # other threads may be making arrays with this limit
+        if not bind_blocks(max(most - _BASE, 0), os.fsencode(folder)):
+            raise UnreadableError("the path of the directory for temporary files is too long", path=folder)
+        _limit = most, folder
     adopt_thread()
 
 

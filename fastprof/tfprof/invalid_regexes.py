@@ -29,7 +29,7 @@ _FAULT: Final = (
 _MOST_SHOWN: Final = 100  # bytes of an expression
 _NEW_GROUP: Final = compile_late(r"\(\?<")
 _NO_GROUP: Final = "(?@"
-"""What begins a group in no RE2."""
+"""Beginning of a group that no version of RE2 knows."""
 _BAD_GROUP: Final = "invalid perl operator: "
 _MOST_TRIED: Final = 100
 
