@@ -66,7 +66,13 @@ test("a tile of many lanes comes in several answers and is one", async () => {
 test("tracks whose tiles come together have few lanes, and one of many is alone", () => {
   const { groups } = sessionOf([4, 9, 3, 50, 1, 200, 15, 1]);
   assert.deepEqual(groups.map(({ query, lanes }) => [query, lanes]), [
-    ["0-1", 13], ["2", 3], ["3", 50], ["4", 1], ["5", 200], ["6", 15], ["7", 1],
+    ["0-1", 13],
+    ["2", 3],
+    ["3", 50],
+    ["4", 1],
+    ["5", 200],
+    ["6", 15],
+    ["7", 1],
   ]);
   assert.ok(groups.every(({ tracks, lanes }) => tracks.length === 1 || lanes <= LANES_AT_ONCE));
 });
@@ -81,7 +87,9 @@ test("tracks and steps come in several answers", async () => {
     }
     const ids = Array.from({ length: 5000 }, (_, at) => first + at).filter((id) => id < 12_000);
     const parts = [[0, 7000], [7000, 12_000]].map(([from, to]) => ids.filter((id) => id >= from && id < to));
-    const processes = parts.map((id, at) => ({ id: at, host: "h", tracks: { id } })).filter((one) => one.tracks.id.length);
+    const processes = parts.map((id, at) => ({ id: at, host: "h", tracks: { id } })).filter((one) =>
+      one.tracks.id.length
+    );
     return { key: "k", processes, more_tracks: Math.max(0, 12_000 - first - 5000) };
   };
   globalThis.fetch = (address) => {
@@ -90,7 +98,11 @@ test("tracks and steps come in several answers", async () => {
     return Promise.resolve(new Response(JSON.stringify(served(pathname, searchParams))));
   };
   const { processes } = await new ServerSource("r").timeline({ after: "j" });
-  assert.deepEqual(processes.map(({ id, tracks }) => [id, tracks.id.length, tracks.id[0]]), [[0, 7000, 0], [1, 5000, 7000]]);
+  assert.deepEqual(processes.map(({ id, tracks }) => [id, tracks.id.length, tracks.id[0]]), [[0, 7000, 0], [
+    1,
+    5000,
+    7000,
+  ]]);
   assert.deepEqual(asked.splice(0), ["j null", "null 5000", "null 10000"]);
   const { bands, more } = await new ServerSource("r").steps();
   assert.deepEqual([bands, more], [Array.from({ length: 9000 }, (_, at) => at), 0]);

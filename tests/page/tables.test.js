@@ -31,8 +31,9 @@ test("integers that a double cannot hold stay as their digits", () => {
 
 test("figures have the display names of their values", () => {
   const scalars = { largest_cause: { value: "between_kernels" }, other: { value: "between_kernels" } };
-  const report = new Report({ analysis: "gaps", scalars },
-    { sections: [{ words: {} }, { words: { largest_cause: { between_kernels: "between kernels" } } }] });
+  const report = new Report({ analysis: "gaps", scalars }, {
+    sections: [{ words: {} }, { words: { largest_cause: { between_kernels: "between kernels" } } }],
+  });
   assert.equal(report.scalars.largest_cause.words, "between kernels");
   assert.equal(report.scalars.other.words, undefined);
   assert.equal(report.value("largest_cause"), "between_kernels");

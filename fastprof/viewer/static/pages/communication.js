@@ -183,7 +183,8 @@ function meetings(body, report, context) {
       { name: "Wait of other devices for it", values: stragglers.column("caused_ps"), colour: "#d9534f" },
       { name: "Its wait for other devices", values: stragglers.column("waited_ps"), colour: "#7fa6e8" },
     ].filter(({ values }) => values.some((value) => value !== null));
-    stacked(part, { x: stragglers.column("core_name"), series, unit: "ps", label: "Wait time in collectives by device", height: 260 });
+    stacked(part, { x: stragglers.column("core_name"), series, unit: "ps", label: "Wait time in collectives by device",
+      height: 260 });
   }
   reportTable(context, part, "stragglers", stragglers);
   tableSection(context, body, "meetings", data, { filters: ["kind", "last_device"] });
