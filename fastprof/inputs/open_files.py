@@ -37,6 +37,8 @@ _CHANGED = "the file changed since it was loaded; load it again"
 _COARSE_CLOCK = 5
 """CLOCK_REALTIME_COARSE of Linux: the time that files are stamped with, which goes on in ticks of some milliseconds."""
 _MOST_TICKS = 20
+_MOST_WRITTEN = 1 << 30
+"""Bytes of a write: systems refuse or cut larger ones."""
 
 Watched = tuple[tuple[int, int], tuple[int, int, int], str | bytes]
 """The identity of a file: device and number; size and times of the last change of its content and of its status;
@@ -387,6 +389,14 @@ def check_disk_space(before: int, size: int, path: str | None) -> None:
         )
 
 
+def write_bytes(number: int, data: bytes | memoryview, offset: int) -> int:
+    """Write all bytes at an offset of an open file, and return their number."""
+    left = memoryview(data)
+    while left:
+        left = left[os.pwrite(number, left[:_MOST_WRITTEN], offset + len(data) - len(left)) :]
+    return len(data)
+
+
 class SpilledPiece(NamedTuple):
     """Where bytes are in the file."""
 
@@ -416,9 +426,7 @@ class Spill:
                 if self._number < 0:
                     self._open()
                 piece = SpilledPiece(self._size, len(view))
-                written = 0
-                while written < len(view):
-                    written += os.pwrite(self._number, view[written:], piece.offset + written)
+                write_bytes(self._number, view, piece.offset)
             except OSError as error:
                 text = f"writing to a temporary file failed: {error.strerror or error} (TMPDIR sets its directory)"
                 raise UnreadableError(text) from error

@@ -33,7 +33,7 @@ import pyarrow as pa
 from fastprof.decode.workers import Workers, count_cpus
 from fastprof.errors import FastprofError, OutputError, UsageError
 from fastprof.export.new_files import DESCRIPTOR, make_temporary_folder, open_nameless
-from fastprof.inputs.open_files import open_descriptor
+from fastprof.inputs.open_files import open_descriptor, write_bytes
 from fastprof.inputs.stores.kept_objects import find_cache_folder
 from fastprof.inputs.stores.store_path import StorePath
 from fastprof.wording.amounts import parse_size
@@ -63,7 +63,7 @@ def seal_file(path: Path) -> None:
             shares = _split_range(batch.stop, _SHARE * _BLOCK, batch.start)
             for data, own in workers.run(None, [partial(_compress_share, descriptor, share) for share in shares]):
                 blocks += own
-                end += _write_at(descriptor, data, end)
+                end += write_bytes(descriptor, data, end)
         file.truncate(end)
         file.seek(end)
         file.write(blocks + _make_foot(size, blocks))
@@ -126,15 +126,7 @@ def _read_share(
                 plain = stored if length == plain_length else codec.decompress(stored, plain_length, asbytes=True)
             except (OSError, ValueError) as error:
                 raise DamagedFileError("a block cannot be decompressed") from error
-            _write_at(target, plain, number * _BLOCK)
-
-
-def _write_at(descriptor: int, data: bytes, at: int) -> int:
-    """Write all bytes, and return how many these are."""
-    done = 0
-    while done < len(data):
-        done += os.pwrite(descriptor, memoryview(data)[done:], at + done)
-    return done
+            write_bytes(target, plain, number * _BLOCK)
 
 
 def _read_seal(descriptor: int) -> tuple[int, list[tuple[int, int]]]:

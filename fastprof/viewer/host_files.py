@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from fastprof._native import lod
 from fastprof.decode.workers import Workers, group_sizes
+from fastprof.inputs.open_files import write_bytes
 from fastprof.schema.columns import Int32s, Int64s, count_bounds, find_group_bounds, sort_rows
 from fastprof.schema.value_classes import dataclass
 
@@ -58,7 +59,6 @@ _LATEST: Final = 2**63 - 1
 _ALIGNED: Final = 64
 _GROUP_EVENTS: Final = 1 << 19
 _MOST_EVENTS: Final = 2**32 - 2
-_WRITE_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,10 +120,7 @@ class _StoreBuilder:
 
     def put(self, data: Any, offset: int) -> None:
         plain: Any = data.view(np.uint8) if isinstance(data, np.ndarray) else data
-        view = memoryview(plain)
-        while len(view):
-            written = os.pwrite(self.fd, view[:_WRITE_BYTES], offset)
-            view, offset = view[written:], offset + written
+        write_bytes(self.fd, plain, offset)
 
     def section(self, name: str, data: Any, size: int) -> None:
         self.sections[name] = self.reserve(size), size

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from fastprof.inputs.open_files import write_bytes
 from fastprof.inputs.stores.store_path import StorePath, get_pool
 from fastprof.inputs.stores.store_verbs import StoredObject
 
@@ -97,13 +98,11 @@ def _copy(source: int, target: int, size: int) -> bytes:
     """Copy bytes from the beginning of one file to that of another, and return their digest."""
     digest, done = blake2b(digest_size=_SEAL), 0
     while done < size:
-        piece = memoryview(os.pread(source, min(_PIECE, size - done), done))
+        piece = os.pread(source, min(_PIECE, size - done), done)
         if not piece:
             raise OSError("the file is too short")
         digest.update(piece)
-        done += len(piece)
-        while piece:
-            piece = piece[os.pwrite(target, piece, done - len(piece)) :]
+        done += write_bytes(target, piece, done)
     return digest.digest()
 
 

@@ -215,13 +215,10 @@ class RemoteFile:
         be read as they come, or, if the store cannot be asked for a version, once the version has been compared."""
         store, at = self.path.store.verbs, begin
         for piece in store.read(self.path.key, begin, end, version):
-            left = memoryview(piece)
-            if len(left) > end - at:
-                return at + len(left) - begin
+            if len(piece) > end - at:
+                return at + len(piece) - begin
             with self._writing:
-                while left:
-                    written = os.pwrite(self._number, left, at)
-                    left, at = left[written:], at + written
+                at += open_files.write_bytes(self._number, piece, at)
             if store.is_guarded:
                 self._publish(begin, min(at, end - 1))  # the last one waits for the end of the answer
         if not store.is_guarded:
