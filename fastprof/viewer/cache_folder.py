@@ -69,17 +69,16 @@ def seal_file(path: Path) -> None:
         file.write(blocks + _make_foot(size, blocks))
 
 
-def check_seal(path: Path) -> None:
-    """Raise DamagedFileError if the file lacks checksums, or they do not match its bytes. OSError: it cannot be
-    read."""
-    with path.open("rb") as file:
-        _read_blocks(file.fileno(), None)
-
-
 def copy_sealed(descriptor: int, copy: Path) -> None:
-    """Write what was sealed to an empty file, and check it. Raises what ``check_seal`` raises."""
-    with copy.open("r+b") as target:
-        _read_blocks(descriptor, target.fileno())
+    """Check a sealed file, and write its plain bytes to an empty file. Raises DamagedFileError if the file lacks
+    checksums, or they do not match its bytes. OSError: a file cannot be read or written."""
+    size, records = _read_seal(descriptor)
+    ends = [0, *accumulate(length for length, _ in records)]
+    numbers = [range(share.start // _BLOCK, -(-share.stop // _BLOCK)) for share in _split_range(size, _SHARE * _BLOCK)]
+    with copy.open("r+b") as file:
+        target = file.fileno()
+        tasks = [partial(_copy_share, descriptor, target, size, records, ends, share) for share in numbers]
+        Workers(count_cpus()).run(None, tasks)
 
 
 def _split_range(end: int, step: int, begin: int = 0) -> list[range]:
@@ -97,23 +96,10 @@ def _compress_share(descriptor: int, share: range) -> tuple[bytes, bytes]:
     return b"".join(stored), records
 
 
-def _read_blocks(descriptor: int, target: int | None) -> None:
-    """Check the blocks of a sealed file, and write what they hold to ``target``."""
-    size, records = _read_seal(descriptor)
-    ends = [0, *accumulate(length for length, _ in records)]
-    numbers = [range(share.start // _BLOCK, -(-share.stop // _BLOCK)) for share in _split_range(size, _SHARE * _BLOCK)]
-    tasks = [partial(_read_share, descriptor, target, size, records, ends, share) for share in numbers]
-    Workers(count_cpus()).run(None, tasks)
-
-
-def _read_share(
-    descriptor: int,
-    target: int | None,
-    size: int,
-    records: Sequence[tuple[int, int]],
-    ends: Sequence[int],
-    share: range,
+def _copy_share(
+    descriptor: int, target: int, size: int, records: Sequence[tuple[int, int]], ends: Sequence[int], share: range
 ) -> None:
+    """Check blocks, numbered as in ``share``, and write their plain bytes to ``target``."""
     codec = pa.Codec("zstd")
     for number in share:
         length, checksum = records[number]
@@ -121,16 +107,15 @@ def _read_share(
         stored = os.pread(descriptor, length, ends[number])
         if length > plain_length or zlib.crc32(stored) != checksum or len(stored) != length:
             raise DamagedFileError("the bytes are not those that were written")
-        if target is not None:
-            try:
-                plain = stored if length == plain_length else codec.decompress(stored, plain_length, asbytes=True)
-            except (OSError, ValueError) as error:
-                raise DamagedFileError("a block cannot be decompressed") from error
-            write_bytes(target, plain, number * _BLOCK)
+        try:
+            plain = stored if length == plain_length else codec.decompress(stored, plain_length, asbytes=True)
+        except (OSError, ValueError) as error:
+            raise DamagedFileError("a block cannot be decompressed") from error
+        write_bytes(target, plain, number * _BLOCK)
 
 
 def _read_seal(descriptor: int) -> tuple[int, list[tuple[int, int]]]:
-    """Return the number of bytes that were sealed, and length and checksum of each stored block."""
+    """Return the number of plain bytes, and the stored length and checksum of each block."""
     total = os.fstat(descriptor).st_size
     foot = os.pread(descriptor, _FOOT.size, total - _FOOT.size) if total >= _FOOT.size else bytes(_FOOT.size)
     size = _FOOT.unpack(foot)[0]

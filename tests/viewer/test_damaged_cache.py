@@ -11,9 +11,9 @@ import pytest
 from demo_captures import DEMO
 from gate import rounds
 from served import Served
+from test_sealed_file import check_seal
 from trace_builder import event, line, plane, xspace
 
-from fastprof.viewer import cache_folder
 from fastprof.viewer.cache_folder import CacheFolder
 
 
@@ -111,7 +111,7 @@ def test_damage_anywhere_changes_no_answer(
         assert answers(Served(path, cache=CacheFolder(cache))) == expected
         assert set(cache.iterdir()) == set(before)
         for file in before:
-            cache_folder.check_seal(file)
+            check_seal(file)
 
 
 def test_one_damaged_file_of_a_real_capture_is_built_again_and_the_others_are_kept(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_one_damaged_file_of_a_real_capture_is_built_again_and_the_others_are_ke
             file.write(b"\xff" * 64)
         assert answers(Served(DEMO / "xla", cache=CacheFolder(cache))) == first
         assert {file: file.stat().st_ino for file in numbers} == numbers
-        cache_folder.check_seal(spoilt)
+        check_seal(spoilt)
 
 
 def test_files_that_are_truncated_while_a_run_is_shown_change_no_answer(
