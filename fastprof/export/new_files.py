@@ -10,7 +10,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -127,12 +127,10 @@ def _replace_folder(temporary: Path, target: Path) -> None:
             raise
 
 
-@contextmanager
-def make_temporary_folder(name: str) -> Iterator[Path]:
-    """A folder for temporary files that only this user may open, deleted at the end, or by the next process that makes
-    one of this name."""
-    with make_hidden_folder(Path(tempfile.gettempdir(), name), mode=0o700) as folder:
-        yield folder
+def make_temporary_folder(name: str) -> AbstractContextManager[Path]:
+    """Make a folder for temporary files that only this user may open. It is deleted at the end, or by the next process
+    that makes a folder of this name."""
+    return make_hidden_folder(Path(tempfile.gettempdir(), name), mode=0o700)
 
 
 @contextmanager
