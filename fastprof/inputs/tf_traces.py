@@ -13,8 +13,6 @@ from typing import Any, Final
 from fastprof.wording.traced_arguments import TRACED_ARGUMENTS, format_arguments, format_tensor
 
 _NAME: Final = "tf.function arguments"
-_MOST_LEAVES: Final = 64
-"""Most tensors and values of a call that are described."""
 _LONGEST: Final = 128
 """Most letters of a string, bytes, or bits of an integer that are described."""
 _DEEPEST: Final = 4
@@ -53,7 +51,7 @@ def describe_arguments(function: Any, words: Sequence[object], others: Mapping[s
     except (TypeError, ValueError):
         named = [*((f"argument {place}", word) for place, word in enumerate(words)), *others.items()]
     leaves = (leaf for name, value in named for leaf in _describe(name, value, 0))
-    return format_arguments(leaf for leaf, _ in zip(leaves, range(_MOST_LEAVES), strict=False))
+    return format_arguments(leaves)
 
 
 def _describe(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:

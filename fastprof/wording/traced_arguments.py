@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from fastprof.wording.patterns import compile_late
@@ -27,8 +28,8 @@ def format_tensor(type_name: str, sizes: Iterable[int | None] | None) -> str:
 
 
 def format_arguments(arguments: Iterable[tuple[str, str]]) -> str:
-    """Return the text of arguments: their names, and tensors or values."""
-    shown = list(arguments)[:_MOST_ARGUMENTS]
+    """Return the text of the first arguments: their names, and tensors or values. Later arguments are not read."""
+    shown = islice(arguments, _MOST_ARGUMENTS)
     return f"({'; '.join(f'{_clean(name)}: {_clean(text)}' for name, text in shown)})"
 
 
