@@ -200,12 +200,6 @@ def test_the_end_of_an_object_does_not_wait_for_its_middle(
     assert server.sent == len(LARGE)
 
 
-def test_an_answer_that_is_too_long_is_refused(server: ObjectServer) -> None:
-    server.fault = only_ranges("long")
-    with pytest.raises(UnreadableError, match=r"the answer has [\d,]+ bytes, not [\d,]+"):
-        fastprof.load(f"{server.address}/bucket/{KEY}")
-
-
 def test_a_second_short_answer_ends_reading(server: ObjectServer) -> None:
     server.fault = only_ranges("short")
     with pytest.raises(UnreadableError, match=r"the answer has [\d,]+ bytes, not [\d,]+"):
@@ -213,7 +207,7 @@ def test_a_second_short_answer_ends_reading(server: ObjectServer) -> None:
     assert len([request for request in server.requests if request.range not in (None, (0, 1))]) in (2, 4)
 
 
-def test_an_answer_that_is_too_long_is_not_taken_into_memory(
+def test_an_answer_that_is_too_long_is_refused_and_not_taken_into_memory(
     server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes, read_into = [], http.client.HTTPResponse.readinto
@@ -225,7 +219,7 @@ def test_an_answer_that_is_too_long_is_not_taken_into_memory(
     monkeypatch.setattr(remote_file, "_WAIT_S", 0.0)
     monkeypatch.setattr(http.client.HTTPResponse, "readinto", measured)
     server.fault = only_ranges("long")
-    with pytest.raises(UnreadableError, match=r"the answer has .* bytes, not"):
+    with pytest.raises(UnreadableError, match=r"the answer has [\d,]+ bytes, not [\d,]+"):
         fastprof.load(f"{server.address}/bucket/{KEY}")
     assert 0 < sum(sizes) <= 32 * len(CAPTURE)  # tries, of at most one more byte each; an answer has 32 MiB
 
