@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -114,10 +115,10 @@ class StepTimes:
             self._unhook = None
 
     def count_since(self, since_s: float) -> int | None:
-        """Return how many steps have begun since then, or calls of the most called function. None: nothing has been
-        noted so far."""
-        counts = [sum(at >= since_s for at, _ in list(self._times[key])) for key in self._list_keys()]
-        return max(counts, default=None)
+        """Return the number of steps since then, or of calls of the most called function. None: nothing has been noted
+        so far."""
+        every = [list(self._times[key]) for key in self._list_keys()]
+        return max((len(times) - bisect_left(times, (since_s, 0.0)) for times in every), default=None)
 
     def is_steady(self) -> bool:
         """Return whether steps, or calls of a function, follow each other at present."""
