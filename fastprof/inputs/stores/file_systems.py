@@ -50,15 +50,14 @@ class _FileSystem(Store):
             created = self._create(key, data)
             if created is not None:
                 return created
-            if self.stat(key) is not None:  # another writer may still come between
+            if self.stat(key) is not None:  # another writer may still create it first
                 return False
         with self.open_writer(key) as writer:
             writer.write(data)
         return True
 
     def _create(self, key: str, data: bytes) -> bool | None:
-        """Write a file unless there is one, and return whether it was written, which of several writers is true for
-        one; None: the file system cannot."""
+        """Create a file atomically, and return whether this writer created it; None if the file system cannot."""
         if not self._is_local:
             return None
         folder, _, name = key.rpartition("/")
@@ -77,7 +76,7 @@ class _FileSystem(Store):
 
     @property
     def _is_local(self) -> bool:
-        """Return whether the files are those of this machine."""
+        """Return whether the files are local."""
         raise NotImplementedError
 
 
@@ -158,7 +157,8 @@ class FsspecStore(_FileSystem):
         return "file" in self._files.protocol
 
     def _create(self, key: str, data: bytes) -> bool | None:
-        """Like others, but those of S3 and Google Cloud Storage create files by themselves."""
+        """Create a local file by a link, and others by the mode "create", which s3fs and gcsfs have. None if the file
+        system cannot."""
         if self._is_local:
             return super()._create(key, data)
         self._make_folder(key)

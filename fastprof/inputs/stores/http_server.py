@@ -109,7 +109,7 @@ class HttpServer:
 
 
 def _read_piece(answer: Any, piece: memoryview) -> int:
-    """Read the next bytes of an answer, and return how many there are. Where it breaks off, it ends."""
+    """Read the next bytes of an answer, and return their number: 0 at the end, and where the answer is cut."""
     try:
         size: int = answer.readinto(piece)
     except http.client.IncompleteRead:

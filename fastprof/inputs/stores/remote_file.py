@@ -61,7 +61,7 @@ class RemoteFile:
         self._states = bytearray(-(-self.size // BLOCK))
         self._left = len(self._states)
         self._change = threading.Condition()
-        self._writing = threading.Lock()  # the system has one writer at a time; others would spin
+        self._writing = threading.Lock()  # the kernel lets one thread write to a file; others would spin
         self._lately = (0, -1, 0)
         """The blocks that were fetched last, and how often those behind them were needed next."""
         with tempfile.TemporaryFile(prefix="fastprof-") as file:
@@ -105,8 +105,8 @@ class RemoteFile:
                 other.result()
 
     def expect(self, begin: int, end: int) -> None:
-        """Begin to fetch bytes that will be read. Threads claim ranges as they come to them: a reader who needs a later
-        one fetches it at once."""
+        """Begin to fetch bytes that will be read. Threads claim one range at a time, so that a reader who needs a later
+        range can fetch it at once."""
         first, until = begin // BLOCK, -(-end // BLOCK)
         for _ in range(SIDE_BY_SIDE):
             with self._change:
@@ -141,7 +141,7 @@ class RemoteFile:
         return runs
 
     def _claim_range(self, first: int, last: int) -> tuple[int, int] | None:
-        """Like ``_claim``, but only the first run; None: no block is missing."""
+        """Mark the first run of missing blocks as coming, and return it; None if no block is missing."""
         at = self._states.find(_MISSING, first, last)
         if at < 0:
             return None
@@ -211,8 +211,8 @@ class RemoteFile:
         raise explain_store_error(failure, self.path, what)
 
     def _copy_answer(self, begin: int, end: int, version: str) -> int:
-        """Copy an answer to the file, and return its size, or more than was asked for if it is longer. Its blocks can
-        be read as they come, or, if the store cannot be asked for a version, once the version has been compared."""
+        """Copy an answer to the file, and return its size. An answer that is too long is not read to its end. Blocks
+        can be read as they come; if the store cannot be asked for a version, after versions have been compared."""
         store, at = self.path.store.verbs, begin
         for piece in store.read(self.path.key, begin, end, version):
             if len(piece) > end - at:

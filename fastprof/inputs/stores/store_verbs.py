@@ -22,7 +22,7 @@ from fastprof.wording.patterns import compile_late
 _SECRETS = compile_late(r"\?[^\s\"'`<>]*|(?<=//)[^/\s@\"']*@")
 _LONGEST_MESSAGE = 300
 PIECE: Final = 256 << 10
-"""Bytes of an answer that are handed on at a time."""
+"""Bytes of a piece of an answer."""
 
 
 class StoredObject(NamedTuple):
