@@ -172,7 +172,7 @@ _OF_PACKETS = frozenset(((8, 0), (10, 0), (50, 2)))
 
 
 _ONNX = compile_late(rb"\x08[\x01-\x1f]\x12[\x01-\x7f](?:pytorch|onnx|tf2onnx|keras2onnx|skl2onnx)")
-"""How a model begins: its version and what wrote it."""
+"""Beginning of a model: its version, and the program that wrote it."""
 
 
 def _find_protobuf_format(head: bytes) -> str | None:

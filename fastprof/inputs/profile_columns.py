@@ -272,7 +272,7 @@ class ProfileColumns:
         return owner[order], slot[order], rows[known]
 
     def _rows_of(self, ids: Int64s) -> tuple[Int64s, Bools]:
-        """Return the nodes with these ids, -1 for an absent input, and which are valid."""
+        """Return the nodes with these ids, -1 for an absent input, and whether each id is valid."""
         known, at = find_equal(self._ids, ids)
         rows = self._row_of_id[at] if len(self._ids) else at
         return np.where(known, rows, -1), known | (ids == ABSENT)

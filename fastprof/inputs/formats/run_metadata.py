@@ -56,7 +56,7 @@ class RunScribe(KeepingScribe):
 class RecordedRun:
     """A RunMetadata, which begins at ``base`` in the file. BadMessageError: it is damaged; CaptureError: nodes are,
     with their offset in the file. To salvage, what is damaged is left out; ``remarks`` say so.
-    ``held``: of the file."""
+    ``held``: memory budget of the file."""
 
     def __init__(self, data: bytes | bytearray, base: int, salvage: bool, held: HeldStats) -> None:
         self.remarks: list[FormatRemark] = []

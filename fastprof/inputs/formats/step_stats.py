@@ -33,11 +33,12 @@ BATCH: Final = 1 << 13
 """Nodes that are read at once."""
 DOING: Final = "reading RunMetadata"
 _MOST_BYTES, _LARGEST_NODE = 1 << 18, 1 << 20
-"""Bytes of nodes that are read at once, and of one node: tiny messages take fifty times as much while they are read."""
+"""Most bytes of nodes that are read at once, and of one node. While tiny messages are read, they take fifty times their
+size."""
 _HELD_BASE, _HELD_PER_BYTE = 64 << 20, 4
 _OF_DEVICE, _OF_NODE, _OF_PART = 12_000, 600, 450
-"""Bytes of memory that a device, a node, and a part of it take until they are written: an output, an input of a long
-label, or a record of an allocator."""
+"""Memory of a device, of a node, and of a part of a node, in bytes, until they are written. Parts are outputs, inputs
+in long labels, and allocator records."""
 _LONG_LABEL: Final = 1 << 10
 _NAME, _LABEL, _MEMORY, _OUTPUT, _SCHEDULED, _THREAD, _MEMORY_STATS = 1, 8, 6, 7, 9, 10, 12
 _MICROS: Final = (2, 3, 4, 5)
@@ -84,14 +85,13 @@ class AllocationRecords:
 
 
 class HeldStats:
-    """Memory that the statistics of a file take, as they are read: nodes, outputs and records of a few bytes take
-    hundreds."""
+    """Memory budget for the statistics of a file. Nodes, outputs and records of a few bytes take hundreds in memory."""
 
     def __init__(self) -> None:
         self._left = _HELD_BASE
 
     def hold(self, more: int, at: int) -> None:
-        """Raise CaptureError if these bytes are too many; those of the file that were read count as less than 0."""
+        """Take bytes from the budget; a negative number adds bytes. CaptureError: the budget is exceeded."""
         self._left -= more
         if self._left < 0:
             text = f"the statistics take more memory than 64 MiB plus {_HELD_PER_BYTE} bytes per byte"
@@ -99,7 +99,7 @@ class HeldStats:
 
 
 def cut_batches(length: Int64s) -> Iterator[slice]:
-    """Yield slices of nodes of these lengths that are read at once."""
+    """Yield slices of nodes to read at once. ``length``: bytes of each node."""
     ends, first = np.cumsum(length), 0
     while first < len(ends):
         until = int(ends[first] - length[first]) + _MOST_BYTES
