@@ -233,7 +233,7 @@ _PENDING: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class MainThreadCall:
-    """A call of a function by the main thread, between two instructions of its Python. ``has_ended``: is set then."""
+    """Call of a function by the main thread, between two Python instructions. ``has_ended`` is set after the call."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self.has_ended = threading.Event()

@@ -43,8 +43,8 @@ from fastprof.schema.value_classes import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RecordedWindow:
-    """A recorded time window. ``folder``: contains the profiler's output; ``delivered_s``: when the profiler had
-    written it."""
+    """A recorded time window. ``folder``: contains the profiler's output; ``delivered_s``: time at which the
+    output was complete."""
 
     folder: str
     levels: ProfilerLevels
@@ -131,7 +131,7 @@ class Recorder:
         return self.times.measure_cost(window.span, unrecorded)
 
     def _find_settled(self, window: RecordedWindow) -> float:
-        """Return when the program was as fast as before the window."""
+        """Return the time after a window at which the program was as fast as before."""
         return window.delivered_s + (SETTLES_S if self._next is None else 0.0)
 
     def end_step(self) -> None:
@@ -208,9 +208,9 @@ _VARIABLE: Final = "FASTPROF_RUN"
 _REPORT: Final = "report.json"
 _PERIOD_S: Final = 0.05
 _LEAD_S: Final = 3.0
-"""Calls of compiled functions are counted this long before recording begins: each costs some microseconds."""
+"""Calls of compiled functions are counted this long before recording begins: counting takes microseconds a call."""
 _PATIENCE_S: Final = (10.0, 120.0)
-"""Longest wait for steps if none has been noted, and if the program has already called compiled functions."""
+"""Longest wait until steps follow each other, if no step or call has been counted, and if any has."""
 _ENOUGH: Final = 5
 """A window lasts until it has this many steps, but not longer than ``_LONGEST_S``."""
 _LONGEST_S: Final = 10.0
@@ -221,8 +221,8 @@ _TF_FUNCTIONS: Final = "tensorflow.python.eager.polymorphic_function.polymorphic
 
 def make_environment(folder: Path, settings: dict[str, Any], usual: dict[str, str]) -> dict[str, str]:
     """Return the environment of a process that records itself into ``folder``. ``settings``: ``steps``, or ``after_s``
-    and ``duration_s``; ``waits``: whether the recording begins later if the program has no steps yet; ``extends``:
-    whether it lasts longer if steps are long; ``levels``."""
+    and ``duration_s``; ``waits``: True to begin once steps follow each other; ``extends``: True to last
+    for enough steps; ``levels``."""
     (folder / "sitecustomize.py").write_text(f"from {__name__} import begin\n\nbegin()\n")
     path = usual.get("PYTHONPATH")
     settings = settings | {"folder": str(folder), "path": path}
@@ -276,7 +276,7 @@ class _Script(Recorder):
     def count(self, *, is_marked: bool) -> None:
         begins_or_ends = self._by_step is not None or self._is_due or self._ends_with_step
         with self._lock if begins_or_ends else nullcontext():  # else steps would wait while a thread begins or ends
-            self._attempt(self.end_step)  # an open step would last until the profiler has delivered
+            self._attempt(self.end_step)  # an open step would last until the profiler has written its output
             self._attempt(self._follow_time)
             self._attempt(lambda: super(_Script, self).count(is_marked=is_marked))
 
@@ -335,7 +335,7 @@ class _Script(Recorder):
             self.times.stop()
 
     def _wait_for_steps(self) -> bool:
-        """Wait until steps follow each other, and return False if the program ends: it may still compile."""
+        """Wait until steps follow each other, as the program may still compile. Return False if it ends."""
         began_s, self._is_waiting = time.monotonic(), True
         while not self.times.is_steady():
             has_calls = self.times.count_since(0.0) is not None
@@ -362,8 +362,8 @@ class _Script(Recorder):
         return steps is None or steps > _ENOUGH or took_s >= _LONGEST_S
 
     def _record_window(self) -> bool:
-        """Record a window, and return whether this succeeded. PyTorch records the thread that starts it: between two
-        steps, or the main thread if no optimizer works."""
+        """Record a window, and return whether this succeeded. PyTorch records the thread that starts it, so it
+        starts between two steps, or on the main thread if no optimizer is used."""
         self._has_ended.clear()
         with self._lock:
             if self._exiting.is_set():
@@ -378,7 +378,7 @@ class _Script(Recorder):
         return self._has_ended.is_set()
 
     def _act(self, act: Callable[[], object]) -> None:
-        """Begin or end a window, for PyTorch on the main thread, as soon as that runs Python."""
+        """Begin or end a window; with PyTorch on the main thread, once this runs Python."""
 
         def attempt() -> None:
             with self._lock:
@@ -493,8 +493,8 @@ class _Hooks:
         module.CallbackList.__init__ = __init__
 
     def _count_torch(self, module: Any) -> None:
-        """Count calls of optimizers from outside of their annotation, which would last until the profiler has
-        delivered."""
+        """Count calls of optimizers outside of their annotation. From inside, the annotation would last until the
+        profiler has written its output."""
         usual, script = module.Optimizer.profile_hook_step, self._script
 
         def profile_hook_step(step: Callable[..., object]) -> Callable[..., object]:

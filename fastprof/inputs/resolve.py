@@ -4,7 +4,7 @@ opened here. Hosts of one run are read together; runs are not.
     resolve(what, run=…)     a file, run directory, log directory, glob, bytes, binary file, a list of those: all of
                              them as one run (resolve_runs keeps runs apart)
     list_runs(logdir)        the runs of a log directory, newest first
-    choose_for_times(runs)   without those whose times the recording of Python functions changed
+    choose_for_times(runs)   runs for time comparisons: second windows replace those with Python functions
 
 Paths and hosts are text fit for UTF-8, for tables and messages; ``source`` is what to open.
 """
@@ -225,7 +225,7 @@ def list_runs(logdir: str | os.PathLike[str], since: str | date | None = None) -
 
 
 def choose_for_times(runs: Iterable[Run]) -> list[Run]:
-    """Return the runs for comparisons of time: of a run with a second window without Python functions, that window."""
+    """Return the runs for time comparisons. A second window without Python functions replaces the first one."""
     every = list(runs)
     named = {run.name: run for run in every}
     second = {f"{name}{WITHOUT_PYTHON}" for name in named} & set(named)
@@ -362,7 +362,7 @@ def _describe_choice(chosen: CaptureDirectory, full: list[CaptureDirectory], sea
         text = f"read the run {chosen.name}, {which}; left out {left}; {advice}"
         remarks.append(SessionRemark("info", code, text, chosen.path))
     second = f"{chosen.name}{WITHOUT_PYTHON}"
-    is_local = not is_url(str(chosen.path))  # of a store, what was listed is enough
+    is_local = not is_url(str(chosen.path))  # in a store, listed names are enough
     if second in others or (is_local and is_directory(f"{chosen.path}{WITHOUT_PYTHON}")):
         text = f"the second window of {chosen.name}, without Python functions: use it for step times and rates"
         remarks.append(SessionRemark("info", "second_window", text, f"{chosen.path}{WITHOUT_PYTHON}"))

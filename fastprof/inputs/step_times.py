@@ -35,7 +35,7 @@ Span = tuple[float, float]
 class RecordingCost:
     """``unit``: "steps", or "calls of NAME"; ``without_s``, ``with_s``: median time of a step or call, without and with
     recording; ``cpu_s``: processor time that recording adds to it. All are None if the cost is unknown; ``why`` is the
-    reason. ``noise``: uncertainty of ``share``, because steps differ, and other programs use the machine."""
+    reason. ``noise``: uncertainty of ``share`` from varying steps and other programs."""
 
     unit: str | None = None
     without_s: float | None = None
@@ -160,7 +160,7 @@ class StepTimes:
 
 
 def _compare(unit: str, during: Sequence[Span], parts: Sequence[Sequence[Span]]) -> RecordingCost:
-    """Compare medians. The mean of those before and after the recording cancels a steady change of the program."""
+    """Compare medians. The mean of the medians before and after recording cancels a steady change of the program."""
     ends = [_find_median(part) for part in parts]
     without, cpu = (sum(values) / len(ends) for values in zip(*ends, strict=True))
     with_s, with_cpu = _find_median(during)

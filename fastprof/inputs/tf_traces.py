@@ -1,6 +1,6 @@
-"""Arguments of tf.functions that were traced: TensorFlow's profiler records that a call traced, but not for what.
+"""Arguments of traced tf.functions. TensorFlow's profiler records that a call traced, but not its arguments.
 
-Each call of a tf.function is counted. If it traced, an annotation with its arguments follows the call.
+TensorFlow's own count of traces is read around each call. If the call traced, an annotation with its arguments follows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fastprof.wording.traced_arguments import TRACED_ARGUMENTS, format_arguments
 
 _NAME: Final = "tf.function arguments"
 _LONGEST: Final = 128
-"""Most letters of a string, bytes, or bits of an integer that are described."""
+"""Largest value that is written out: letters of a string, bytes, or bits of an integer."""
 _DEEPEST: Final = 4
 """Most nested containers that are described."""
 
@@ -22,8 +22,8 @@ _DEEPEST: Final = 4
 def call_marked(
     usual: Callable[..., object], mark: Callable[..., AbstractContextManager[object]], *words: Any, **others: Any
 ) -> object:
-    """Call a tf.function, ``words[0]``, and annotate its arguments if the call traced it. The program never fails for
-    it: without a count or a description, nothing is annotated."""
+    """Call a tf.function, ``words[0]``, and annotate its arguments if the call traced it. An argument that cannot be
+    described is no error for the program: nothing is annotated."""
     count = _count_traces(words[0])
     returned = usual(*words, **others)
     if count is not None and _count_traces(words[0]) != count:
@@ -55,7 +55,8 @@ def describe_arguments(function: Any, words: Sequence[object], others: Mapping[s
 
 
 def _describe(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the tensors and values of an argument. Dictionaries and lists name what they hold: ``batch.x``."""
+    """Yield the tensors and values of an argument. Items of dictionaries and lists have names such as
+    ``batch.x``."""
     if depth < _DEEPEST and isinstance(value, Mapping):
         for key, held in value.items():
             yield from _describe(f"{name}.{key}", held, depth + 1)
