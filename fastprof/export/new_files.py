@@ -64,12 +64,12 @@ def open_new_file(path: str, force: bool, flag: str = "--force") -> Iterator[Wri
 
 
 DESCRIPTOR = "/proc/self/fd/{}"
-"""Path that opens a descriptor again."""
+"""Path that reopens a descriptor."""
 
 
 def open_nameless(folder: Path, mode: int) -> int | None:
-    """Return the descriptor of a new file without a name, which disappears with its last descriptor. None: the system
-    has no such files, or cannot open them again or name them."""
+    """Return the descriptor of a new file without a name, which disappears with its last descriptor. None if the system
+    has no such files, or cannot reopen or name them."""
     try:
         number = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode)
     except (AttributeError, OSError):
