@@ -268,7 +268,7 @@ def _get_host_name(host: str) -> str:
 
 def _is_from_other_page(headers: Headers, scope: Scope) -> bool:
     """Return whether a page of another origin sends the request, by Sec-Fetch-Site, else by Origin. Links to the page
-    may be followed from anywhere; links to answers could make the server work unseen."""
+    are allowed from anywhere. Links to API answers are not: they could start work that the user does not see."""
     sites = headers.getlist("sec-fetch-site")
     if sites:
         way = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest", "document")

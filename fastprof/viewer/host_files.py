@@ -507,7 +507,7 @@ def _make_derived_columns(derived: DerivedTimeline) -> dict[str, Column]:
 
 
 def _narrow(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return numbers, one for each event, in as few bytes as the least and the largest need."""
+    """Return numbers of events in the smallest integer type that holds all of them."""
     least, most = int(numbers.min(initial=0)), int(numbers.max(initial=0))
     kinds = (np.iinfo(kind) for kind in (np.int8, np.int16, np.int32, np.int64))
     return numbers.astype(next(kind.dtype for kind in kinds if kind.min <= least and most <= kind.max))

@@ -30,8 +30,8 @@ class RequestError(Exception):
 
 
 def name_internal_error(error: BaseException) -> str:
-    """Name an internal error for a page. Its text may quote a capture, or any file that a link leads to, so that only
-    the terminal of ``fastprof serve -v`` shows it."""
+    """Name the type of an internal error for the page. The error's text may quote any file that a link leads to, so
+    only the terminal of ``fastprof serve -v`` shows it."""
     return f"internal error: {type(error).__name__}"
 
 

@@ -128,7 +128,7 @@ class Snapshot:
         return parts
 
     def tile_parts(self, ids: Int64s | None, lanes: range | None) -> list[TilePart]:
-        """Return what tiles draw of these tracks (None for all); ``lanes``: those of each, None for all."""
+        """Return the parts of tiles of these tracks (None for all). ``lanes``: lanes of each track, None for all."""
         return [
             TilePart(host.store, local, local + self.track_id(host, 0), -host.shift_ps, lanes)
             for host, local in self.split(ids)

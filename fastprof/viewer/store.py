@@ -506,7 +506,7 @@ class HostStore:
 @dataclass(frozen=True, slots=True, eq=False)
 class TilePart:
     """Tracks of a host, by their numbers; ``ids``: what the tile calls them. ``origin_ps``: the host's time when the
-    session's is 0. ``lanes``: those of each track that are drawn, None for all."""
+    session's is 0. ``lanes``: drawn lanes of each track, None for all."""
 
     store: HostStore
     tracks: Sequence[int] | npt.NDArray[Any]

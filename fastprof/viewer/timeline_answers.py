@@ -43,7 +43,7 @@ def answer_timeline(call: ApiCall) -> Any:
 
 
 def answer_tile(call: ApiCall) -> Response:
-    """Answer with a tile of ``tracks`` (default: all), with ``lanes`` of each: the first N, or first-last."""
+    """Answer with a tile of ``tracks`` (default: all). ``lanes``: number of first lanes of a track, or first-last."""
     path = call.request.path_params
     seen = call.run.issued(path["key"])
     level = _parse_path_number("level", path["level"], store.COARSEST)
@@ -59,7 +59,8 @@ def answer_tile(call: ApiCall) -> Response:
 
 
 def _parse_lanes(text: str | None) -> range | None:
-    """Parse lanes as in ``30`` or ``30-59``; none and 0 are all. RequestError 400: they are no lanes."""
+    """Parse a number of first lanes, ``30``, or a range, ``30-59``. None and 0: all lanes. RequestError 400: the text
+    is neither."""
     if text in (None, "0"):
         return None
     numbers = text.split("-")

@@ -25,7 +25,7 @@ _LAST = 2**32
 
 
 def make_timeline_document(run: ViewedRun, first: int = 0, most: int = MOST) -> dict[str, Any]:
-    """Return how far each host is, and its processes with their tracks, as JSON takes it: ``most`` tracks from number
+    """Return the state of each host, and its processes with their tracks, for JSON: ``most`` tracks from number
     ``first`` on, in the order of processes."""
     seen = run.snapshot
     processes = [process for host in seen.ready for process in _list_processes(seen, host)]

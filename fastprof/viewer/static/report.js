@@ -12,7 +12,7 @@ export function readJson(text) {
 }
 
 export class Report {
-  /** `analysis`: as the server lists it, with display names of figures and of their values. */
+  /** `analysis`: its entry in the server's list, with display names of figures and of their values. */
   constructor(document, { labels = {}, sections = [] } = {}) {
     const words = Object.assign({}, ...sections.map((one) => one.words));
     this.analysis = document.analysis;
@@ -134,7 +134,7 @@ export class Table {
   }
 }
 
-/** The document of a table whose rows came in several parts. */
+/** Joins the documents of a table's parts. */
 export function joinTables(parts) {
   const columns = parts[0].columns.map((column, at) => {
     const found = parts.map((part) => part.columns[at]);
@@ -143,7 +143,7 @@ export function joinTables(parts) {
   return { ...parts[0], length: parts.reduce((sum, { length }) => sum + length, 0), columns };
 }
 
-/** A column of texts, each of them once. */
+/** Joins the parts of a column of strings, and stores each string once. */
 function joinTexts(column, found) {
   const numbers = new Map();
   const codes = found.flatMap(({ texts, codes }) => {

@@ -86,7 +86,7 @@ export function reportTable(context, element, name, data, { columns, filters = [
   });
 }
 
-/** A column whose values have display names, with these. */
+/** A column with the display names of its values, if there are any. */
 function named(column, sections) {
   const words = sections.find((one) => one.words[column])?.words[column];
   return words ? { name: column, words } : column;

@@ -5,7 +5,7 @@ import { joined } from "./tile_cut.js";
 import { LANES_AT_ONCE } from "./timeline/tile.js";
 
 const KEPT_REPORTS = 24;
-/** Bytes of the tables in an answer, and how many tracks and steps one has. */
+/** Bytes of tables, tracks and steps in an answer. */
 const PART_BYTES = 800_000;
 const TRACKS_AT_ONCE = 5_000;
 const STEPS_AT_ONCE = 4_000;
@@ -75,7 +75,7 @@ export class ServerSource {
     return this.listed;
   }
 
-  /** Hosts, processes and tracks; with `after` once their key is another. Tracks come in several answers of one key. */
+  /** Hosts, processes and tracks; with `after`, once their key has changed. Tracks come in several answers. */
   async timeline(options = {}, signal = undefined) {
     const tracks = TRACKS_AT_ONCE;
     const document = await this.json("timeline", { ...options, tracks }, signal);
@@ -100,7 +100,7 @@ export class ServerSource {
     return document;
   }
 
-  /** A tile of tracks; of a track of many lanes the first `lanes`, in answers of LANES_AT_ONCE. */
+  /** A tile of tracks, with the first `lanes` of each; more than LANES_AT_ONCE come in several answers. */
   async tile(key, level, index, tracks, signal, lanes = 0) {
     const path = `tiles/${encodeURIComponent(key)}/${level}/${index}`;
     const get = async (some) => (await this.fetched(path, { tracks, lanes: some }, signal)).arrayBuffer();
@@ -154,7 +154,7 @@ export class ServerSource {
     return new Report(await this.columns("compare", { base }, signal));
   }
 
-  /** A report by column, in answers of at most PART_BYTES: a table goes on where an answer has ended. */
+  /** A report by column, in answers of at most PART_BYTES. The next answer continues the table that was cut. */
   async columns(path, options, signal) {
     const asked = { ...options, shape: "columns", bytes: PART_BYTES };
     const document = await this.json(path, asked, signal);
@@ -243,7 +243,7 @@ for (const [method, path] of Object.entries(REQUESTS)) {
   };
 }
 
-/** Adds a process to others; to one that is there, its tracks. */
+/** Adds a process, or only its tracks if the process is there. */
 function addTracks(processes, process) {
   const last = processes.at(-1);
   if (last?.id !== process.id || last.host !== process.host) processes.push(process);

@@ -18,7 +18,7 @@ export function cut(session, level, index, tracks) {
   return written(session, rows, level, index);
 }
 
-/** One tile of several, which have different lanes. */
+/** Joins tiles of different lanes into one. */
 export function joined(buffers) {
   const parts = buffers.map(columnsOf);
   const [rows, slices] = ["rows", "slices"].map((name) => parts.reduce((sum, part) => sum + part[name], 0));

@@ -11,7 +11,7 @@ import { table } from "../table.js";
 import { number, text } from "../units.js";
 
 const SOON_MS = 500;
-const TIMES_ANSWER = 10; // an answer looks at all runs
+const TIMES_ANSWER = 10; // a request waits this many times as long as the last took: each looks at all runs
 const LATER_MS = 10_000;
 const RUN_WIDTH = 240;
 const CHARTS = [

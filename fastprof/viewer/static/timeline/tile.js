@@ -7,7 +7,7 @@ export const VERSION = 1;
 export const HEADER_BYTES = 32;
 export const SLICE_BYTES = 32;
 const BUCKET_BITS = 10;
-/** Lanes of a tile in an answer: each has at most two slices of each bucket, 64 KB. */
+/** Lanes of a tile in an answer: a lane has at most two slices per bucket, 64 KB. */
 export const LANES_AT_ONCE = 15;
 
 /** The time a tile of a level covers, ps. */
