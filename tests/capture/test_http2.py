@@ -227,7 +227,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_few_fields_of_an_answer_are_read(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many a server sends: a gigabyte has half a billion."""
+    """A gigabyte has room for half a billion fields."""
     count = count_fields(monkeypatch)
     parse, data = HOSTILE[what]
     with pytest.raises(BadMessageError, match="more than"):

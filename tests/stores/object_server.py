@@ -77,7 +77,7 @@ class ObjectServer:
         class Server(ThreadingHTTPServer):
             daemon_threads = True
             request_queue_size = 128
-            """Connections that wait to be accepted: the system has a client try again a second later beyond them."""
+            """Connections that may wait to be accepted. Beyond them, a client tries again only a second later."""
 
         server = Server(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

@@ -155,7 +155,7 @@ def test_a_broken_capture_says_so_and_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_the_cache_takes_at_most_24_bytes_an_event(tmp_path: Path) -> None:
-    """Of events without a pattern in their times, durations and names; real ones take fewer."""
+    """The events have no pattern in times, durations and names; real events take fewer bytes."""
     rng = np.random.default_rng(11)
     lines = []
     for thread in range(4):

@@ -153,7 +153,7 @@ def test_a_tile_may_have_some_lanes_alone() -> None:
 
 
 def test_a_lane_of_a_tile_has_at_most_two_slices_a_bucket() -> None:
-    """Answers have no more bytes than that: the page asks for few lanes at a time."""
+    """This bounds the bytes of an answer: the page asks for few lanes at a time."""
     events = [event(*one) for place in range(3000) for one in (("long", 66 * place, 64), ("short", 66 * place + 65, 1))]
     served = Served(capture(events))
     sizes = [len(served.tile(level, index=1).count) for level in range(9)]
