@@ -28,13 +28,14 @@ def make_timeline_document(run: ViewedRun, first: int = 0, most: int = MOST) -> 
     """Return the state of each host, and its processes with their tracks, for JSON: ``most`` tracks from number
     ``first`` on, in the order of processes."""
     seen = run.snapshot
-    processes = [process for host in seen.ready for process in _list_processes(seen, host)]
-    shown, passed = [], 0
-    for process in processes:
-        begin, end = max(first - passed, 0), max(first + most - passed, 0)
-        passed += len(process["tracks"]["id"])
-        tracks = {name: column[begin:end] for name, column in process["tracks"].items()}
-        shown += [process | {"tracks": tracks}] if tracks["id"] else []
+    shown, passed, last = [], 0, first + most
+    for host in seen.ready:
+        at, passed = passed, passed + len(host.store.tracks) + len(host.counters)
+        for process in _list_processes(seen, host) if at < last and passed > first else ():
+            rows = slice(max(first - at, 0), max(last - at, 0))
+            tracks = {name: column[rows] for name, column in process["tracks"].items()}
+            at += len(process["tracks"]["id"])
+            shown += [process | {"tracks": tracks}] if tracks["id"] else []
     return {
         "key": seen.key,
         "state": "ready" if seen.is_whole else "building",
@@ -55,7 +56,7 @@ def make_timeline_document(run: ViewedRun, first: int = 0, most: int = MOST) -> 
             for host, start_unix_ns in zip(seen.hosts, run.starts_unix_ns, strict=True)
         ],
         "processes": shown,
-        "more_tracks": max(passed - first - most, 0),
+        "more_tracks": max(passed - last, 0),
     }
 
 
