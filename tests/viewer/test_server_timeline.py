@@ -112,9 +112,9 @@ def test_a_tile_far_out_represents_all_events() -> None:
     assert len(served.tile(3, index=1).count) > 50
 
 
-def test_tracks_come_in_parts() -> None:
+def test_tracks_of_hosts_come_in_parts(tmp_path: Path) -> None:
     planes = [plane(f"/device:GPU:{at}", [line(f"s{n}", [event("k", n, 1)], id=n) for n in (1, 2, 3)]) for at in (0, 1)]
-    served = Served(xspace(*planes))
+    served = Served(written(tmp_path, *[xspace(*planes)] * 2))
     whole = served.timeline()
     tracks = [(process["id"], track) for process in whole["processes"] for track in process["tracks"]["id"]]
     assert len(tracks) >= 6 and whole["more_tracks"] == 0
