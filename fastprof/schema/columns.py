@@ -234,9 +234,9 @@ def reduce_runs(ufunc: np.ufunc, values: npt.NDArray[S], first: Numbers) -> npt.
 
 
 DURATIONS = "the durations of ops"
+"""Default subject of overflow messages."""
 PERCENTILES = (50, 90, 99)
 """Percentiles of durations in tables of ops and kernels."""
-"""Default subject of overflow messages."""
 
 
 def sum_exactly(values: npt.NDArray[Any] | Sequence[int], what: str = DURATIONS) -> int:
