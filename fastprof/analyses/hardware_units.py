@@ -6,7 +6,6 @@ Samples come from lines of counters. How they are weighted: docs/analyses/hardwa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +25,18 @@ from fastprof.analyses.contract import (
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.device_events import PERCENT
 from fastprof.derive.ops.unit_use import NEEDS, HostUnits, Key, UnitSums, measure_host_units
-from fastprof.schema.tables import Column, Count, Formula, Number, Percent, Picoseconds, TableSchema, Text, encode_texts
+from fastprof.schema.tables import (
+    Column,
+    Count,
+    Formula,
+    Number,
+    ObjectRows,
+    Percent,
+    Picoseconds,
+    TableSchema,
+    Text,
+    encode_texts,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_reader import PROFILER_RANGE
 
@@ -94,11 +104,6 @@ def _make_text_formula(name: str) -> Formula:
     return lambda rows: encode_texts([*rows.texts, None], getattr(rows, name))
 
 
-def _make_peak_formula(name: str) -> Formula:
-    of = attrgetter(name)
-    return lambda rows: [of(row) for _, row in rows.each]
-
-
 TABLES = {
     "units": TableSchema("units", "a device unit", (
         Text("host", "host, named after its capture file", _make_key_formula(0)),
@@ -120,19 +125,16 @@ TABLES = {
     ), derived=True),
     "peaks": TableSchema("peaks", "a unit of a TPU core in a sample of hardware counters, and the share of its peak "
                          "that it reached; TPU v6e and v7x only", (
-        Text("host", "host, named after its capture file", lambda rows: [host for host, _ in rows.each]),
-        Text("device", "device plane", _make_peak_formula("device")),
-        Text("kernel", "line of the sample: the kernel", _make_peak_formula("line")),
-        Count("sample", "id of the line of the sample", _make_peak_formula("sample")),
-        Count("core", "TensorCore, or SparseCore for metrics of SparseCores, from 0", _make_peak_formula("core")),
-        Text("metric", "unit, or part of its work", _make_peak_formula("metric")),
-        Number("achieved", "what the unit did, by its counters; counters that were not read count as 0",
-               _make_peak_formula("achieved")),
-        Number("peak", "what it could do in the cycles of the sample", _make_peak_formula("peak")),
-        Text("measured_in", "what achieved and peak count: instructions, cycles or bytes",
-             _make_peak_formula("measure")),
-        Percent("percent", "100 × achieved / peak",
-                lambda rows: [100 * row.achieved / row.peak for _, row in rows.each]),
+        Text("host", "host, named after its capture file"),
+        Text("device", "device plane"),
+        Text("kernel", "line of the sample: the kernel"),
+        Count("sample", "id of the line of the sample"),
+        Count("core", "TensorCore, or SparseCore for metrics of SparseCores, from 0"),
+        Text("metric", "unit, or part of its work"),
+        Number("achieved", "work of the unit, by its counters; counters that were not read count as 0"),
+        Number("peak", "most work of the unit in the cycles of the sample"),
+        Text("measured_in", "unit of achieved and peak: instructions, cycles or bytes"),
+        Percent("percent", "100 × achieved / peak"),
     ), derived=True),
     "counters": TableSchema("counters", "a hardware counter that was read", (
         Text("host", "host, named after its capture file", lambda rows: [rows.host] * len(rows.value)),
@@ -189,9 +191,9 @@ def of_host(host: Host, params: Params) -> HostUnits:
 def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     devices = [((host.host, *key), sums) for host in kept for key, sums in host.devices.items()]
     programs, ops = _merge_parts(host.programs for host in kept), _merge_parts(host.ops for host in kept)
-    peaks = [(host.host, peak) for host in kept for peak in host.peaks]
+    peaks = [peak for host in kept for peak in host.peaks]
     given = {"units": devices, "programs": _sort_by_size(programs), "ops": _sort_by_size(ops), "peaks": peaks}
-    tables = {name: TABLES[name].of(SimpleNamespace(each=rows)) for name, rows in given.items()}
+    tables = {name: TABLES[name].of(ObjectRows(rows)) for name, rows in given.items()}
     read = [_make_rows(host) for host in kept if host.counters is not None and len(host.counters)]
     tables["counters"] = TABLES["counters"].of_parts(read)
     figures = make_scalars(SCALARS, _compute_values(kept, devices, tables["counters"].num_rows))

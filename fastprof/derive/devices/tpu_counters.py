@@ -25,7 +25,7 @@ class UnitPeak(NamedTuple):
     metric: str
     achieved: Weights
     peak: Weights
-    measure: str
+    measured_in: str
 
 
 class _Chip(NamedTuple):
@@ -120,14 +120,14 @@ def list_unit_peaks(device: str) -> tuple[UnitPeak, ...]:
 
 
 def _list_tensor_core_units(chip: _Chip, number: int, die: str) -> Iterator[UnitPeak]:
-    def unit(metric: str, counters: Mapping[str, float], times: float, measure: str) -> UnitPeak:
-        return UnitPeak(number, metric, counters, {die + chip.cycles: times}, measure)
+    def unit(metric: str, counters: Mapping[str, float], times: float, measured_in: str) -> UnitPeak:
+        return UnitPeak(number, metric, counters, {die + chip.cycles: times}, measured_in)
 
     core = f"{die}{_TENSOR_CORE}"
     if chip.dies > 1:
         yield from (unit(name, {f"{die}{_THROTTLE}{of}": 1.0}, 1, "cycles") for name, of in _THROTTLED.items())
-    for metric, counters, times, measure in _ON_CORE:
-        yield unit(metric, dict.fromkeys((core + name for name in counters), 1.0), times, measure)
+    for metric, counters, times, measured_in in _ON_CORE:
+        yield unit(metric, dict.fromkeys((core + name for name in counters), 1.0), times, measured_in)
     for kind in ("MXU", "XLU"):
         yield unit(f"Avg {kind} Busy", {f"{core}{kind}_BUSY_1": 0.5, f"{core}{kind}_BUSY_2": 1.0}, 1, "cycles")
     for name, weights in chip.matrix_types.items():

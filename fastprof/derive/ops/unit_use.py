@@ -18,6 +18,7 @@ from fastprof.schema.columns import (
     Float64s,
     Int32s,
     Int64s,
+    find_group_bounds,
     find_last_started,
     find_most_by,
     number_distinct_rows,
@@ -90,23 +91,28 @@ class CounterValues:
 
 
 class SampledPeak(NamedTuple):
-    """What a unit achieved in a sample of counters, and its peak in the time of the sample. ``core``: see UnitPeak."""
+    """A unit in a sample of counters: its work and its peak in the cycles of the sample. ``core``: see UnitPeak."""
 
+    host: str
     device: str
-    line: str
+    kernel: str
     sample: int
     core: int
     metric: str
     achieved: float
     peak: float
-    measure: str
+    measured_in: str
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.achieved / self.peak
 
 
 @dataclass(slots=True)
 class HostUnits:
     """``present``: devices of the capture. ``devices``: by device, stat and unit. ``programs``: by kind, name, stat and
-    unit; ``ops``: by program, op, stat and unit; both of all devices of the host. ``peaks``: of the TPUs
-    whose counters are known."""
+    unit; ``ops``: by program, op, stat and unit; both of all devices of the host. ``peaks``: of TPUs with known
+    counters."""
 
     host: str
     present: HostDevices
@@ -149,7 +155,7 @@ def measure_host_units(entire: HostEvents, chosen: HostEvents) -> HostUnits:
                         sums.setdefault((*key, sample.stat, sample.unit), UnitSums()).add(used)
     units.counters = _read_range_counters(entire) if len(entire.stat(PROFILER_RANGE)) else _read_counters(entire)
     devices = {plane.name: _get_device_type(plane) for plane in entire.planes}
-    units.peaks = list(_list_peaks(units.counters, devices))
+    units.peaks = list(_list_peaks(units.host, units.counters, devices))
     return units
 
 
@@ -275,29 +281,31 @@ def _read_counters(events: HostEvents) -> CounterValues:
     )
 
 
-def _list_peaks(counters: CounterValues, devices: Mapping[str, str]) -> Iterator[SampledPeak]:
-    """Yield the units of each sample whose counters were read. Units without work or cycles on record are left out."""
+def _list_peaks(host: str, counters: CounterValues, devices: Mapping[str, str]) -> Iterator[SampledPeak]:
+    """Yield the units of each sample whose counters were read. Units without work or cycles on record are left out.
+    ``devices``: device type by plane name."""
     texts = counters.texts
     place, of = number_distinct_rows([counters.device, counters.line, counters.sample])
     known = np.flatnonzero(counters.value >= 0)
-    for number, at in enumerate(place.tolist()):
+    known = known[np.argsort(of[known], kind="stable")]
+    bounds = find_group_bounds(of[known], len(place)).tolist()
+    for at, first, last in zip(place.tolist(), bounds, bounds[1:], strict=False):
         device = texts[counters.device[at]]
         kind = devices[device]
         units = list_unit_peaks(kind)
         if not units:
             continue
         names = read_counter_names(kind)
-        rows = known[of[known] == number].tolist()
         values = {
             names.get(int(counters.number[row]), texts[counters.name[row]].upper()): int(counters.value[row])
-            for row in rows
+            for row in known[first:last].tolist()
         }
         for unit in units:
             peak = sum(weight * values.get(name, 0) for name, weight in unit.peak.items())
             parts = [weight * values[name] for name, weight in unit.achieved.items() if name in values]
             if peak and parts:
-                line, sample = texts[counters.line[at]], int(counters.sample[at])
-                yield SampledPeak(device, line, sample, unit.core, unit.metric, sum(parts), peak, unit.measure)
+                sample = (host, device, texts[counters.line[at]], int(counters.sample[at]))
+                yield SampledPeak(*sample, unit.core, unit.metric, sum(parts), peak, unit.measured_in)
 
 
 def _read_range_counters(events: HostEvents) -> CounterValues:
