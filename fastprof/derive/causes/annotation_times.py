@@ -15,7 +15,6 @@ to the last.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -58,7 +57,7 @@ from fastprof.schema.columns import (
     summarize_by,
     take_rows,
 )
-from fastprof.schema.tables import Column, Count, Formula, Picoseconds, Share, String, TableSchema, Text
+from fastprof.schema.tables import Column, Count, ObjectRows, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import find_lines
 
@@ -174,28 +173,22 @@ def _find_work_groups(events: HostEvents, group_id: Int32s, rows: Int64s, known:
     return work_group
 
 
-def _get(name: str) -> Formula:
-    return lambda rows: [getattr(row, name) for row in rows.each]
-
-
 GPU_ANNOTATIONS_TABLE: Final = TableSchema("gpu_annotations", "an annotation on a GPU, longest first", (
-    Text("host", "GPU host", _get("host")),
-    Text("device", "GPU plane", _get("device")),
-    Text("name", "annotation name", _get("name")),
-    Count("streams", "streams that run it", _get("streams")),
-    Count("count", "number of times that a stream runs it", _get("count")),
-    Picoseconds("total_ps", "sum of its durations on streams, each from its first kernel to its last",
-                _get("total_ps")),
-    Picoseconds("mean_ps", "total_ps / count, rounded down", _get("mean_ps")),
-    Picoseconds("min_ps", "shortest duration", _get("min_ps")),
-    Picoseconds("max_ps", "longest duration", _get("max_ps")),
-    Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it ran once",
-                _get("stdev_ps")),
+    Text("host", "GPU host"),
+    Text("device", "GPU plane"),
+    Text("name", "annotation name"),
+    Count("streams", "streams that run it"),
+    Count("count", "number of times that a stream runs it"),
+    Picoseconds("total_ps", "sum of its durations on streams, each from its first kernel to its last"),
+    Picoseconds("mean_ps", "total_ps / count, rounded down"),
+    Picoseconds("min_ps", "shortest duration"),
+    Picoseconds("max_ps", "longest duration"),
+    Picoseconds("stdev_ps", "standard deviation (sample) of its durations, rounded down; null: it ran once"),
 ), derived=True)  # fmt: skip
 
 
 def make_gpu_annotations_table(hosts: Sequence[Sequence[GpuAnnotation]]) -> pa.Table:
-    return GPU_ANNOTATIONS_TABLE.of(SimpleNamespace(each=[row for host in hosts for row in host]))
+    return GPU_ANNOTATIONS_TABLE.of(ObjectRows([row for host in hosts for row in host]))
 
 
 STATS: Final = event_origin.STATS
