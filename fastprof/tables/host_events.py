@@ -100,8 +100,9 @@ CATEGORY = "cat"
 """The stat of event metadata in which traces of Chrome's form have an event's category. It is read where it is."""
 FIRST_DERIVED: Final = 0xDEADBEEF
 """The id, in its low 32 bits, of the first line that XProf derives from others: of a GPU its steps."""
-_INTEGERS = (records.INT64, records.UINT64)
-_TEXTS = (records.STR, records.REF)
+INTEGER_KINDS: Final = (records.INT64, records.UINT64)
+TEXT_KINDS: Final = (records.STR, records.REF)
+"""Kinds of stat values that are integers, and those that are texts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -272,12 +273,12 @@ class HostEvents:
     def ints(self, name: str) -> tuple[Int32s, Int64s]:
         stat = self._integers.get(name)
         if stat is None:
-            stat = self._integers[name] = self.stat(name).of_kinds(_INTEGERS)
+            stat = self._integers[name] = self.stat(name).of_kinds(INTEGER_KINDS)
         return stat.rows, stat.value
 
     def texts(self, name: str) -> tuple[Int32s, Int64s]:
         """Return rows, and the number of each text."""
-        stat = self.stat(name).of_kinds(_TEXTS)
+        stat = self.stat(name).of_kinds(TEXT_KINDS)
         return stat.rows, stat.value
 
     def text(self, number: int) -> str:
@@ -329,7 +330,7 @@ class HostEvents:
         end, for -1."""
         texts = [""] * len(self.names)
         if CATEGORY in self._source.metadata_numbers:
-            stat = self.meta_stat(CATEGORY).of_kinds(_TEXTS)
+            stat = self.meta_stat(CATEGORY).of_kinds(TEXT_KINDS)
             for row, text in zip(stat.rows.tolist(), self.all_texts(stat.value), strict=True):
                 texts[row] = text.lower()
         return texts

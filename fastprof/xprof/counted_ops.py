@@ -29,7 +29,6 @@ from fastprof.derive.ops.line_times import Spans, measure_span
 from fastprof.derive.ops.op_table import IDLE, Ops, OpTable, is_distinct, merge_memory, merge_ops, number_ops
 from fastprof.derive.ops.roofline_model import GIBI, compute_rates, ratio_or_zero
 from fastprof.derive.ops.tpu_cores import (
-    TEXT_KINDS,
     OffloadedOps,
     SparseCores,
     build_plane_table,
@@ -39,7 +38,7 @@ from fastprof.derive.ops.tpu_cores import (
     sum_core_totals,
 )
 from fastprof.schema.columns import find_most_by, find_rows_within, sum_by
-from fastprof.tables.host_events import HOST_THREADS, compute_once
+from fastprof.tables.host_events import HOST_THREADS, TEXT_KINDS, compute_once
 from fastprof.tables.needs import Needs, unite_needs
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fastprof._native import records
 from fastprof._native.communication_kernels import innermost_stretches
 from fastprof._native.op_kernels import extent
 from fastprof.decode.nesting import number_lines
@@ -43,15 +42,13 @@ from fastprof.schema.columns import (
     take_rows,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Plane
+from fastprof.tables.host_events import INTEGER_KINDS, TEXT_KINDS, HostEvents, Plane
 
 EVENT_STATS: Final = ("hlo_op",)
 METADATA_STATS: Final = ("program_id", "symbol_id", "hlo_category", "tf_op")
 """Stats that are read beyond those of ops."""
 
 NO_OP, WORKS, COMMUNICATES = range(3)
-_INTEGERS = (records.INT64, records.UINT64)
-_TEXTS = (records.STR, records.REF)
 
 
 def find_tpu_flights(
@@ -303,9 +300,9 @@ class CoreMetadata:
 
     def __init__(self, events: HostEvents) -> None:
         self.events = events
-        self.program = self._column("program_id", _INTEGERS, 0)
+        self.program = self._column("program_id", INTEGER_KINDS, 0)
         self.is_op = is_op_metadata(events)
-        self.category, self.framework_op = (self._column(stat, _TEXTS, -1) for stat in ("hlo_category", "tf_op"))
+        self.category, self.framework_op = (self._column(stat, TEXT_KINDS, -1) for stat in ("hlo_category", "tf_op"))
 
     def _column(self, stat: str, kinds: tuple[int, ...], missing: int) -> Int64s:
         recorded = self.events.meta_stat(stat).of_kinds(kinds)

@@ -25,10 +25,8 @@ from fastprof.schema.columns import (
     sort_rows,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import COUNTER_LINE, HostEvents, Plane, compute_once
+from fastprof.tables.host_events import COUNTER_LINE, INTEGER_KINDS, TEXT_KINDS, HostEvents, Plane, compute_once
 
-_INTEGERS: Final = (records.INT64, records.UINT64)
-_TEXTS: Final = (records.STR, records.REF)
 OP_LINES: Final = ("XLA Ops", "Framework Ops", "Sparse Core Ops")
 
 
@@ -111,7 +109,7 @@ def list_op_events(events: HostEvents, plane: Plane) -> OpEvents:
 @compute_once
 def find_op_ids(events: HostEvents) -> Int32s:
     """Return the rows of event metadata that record the program and the symbol of an op, by which XProf knows ops."""
-    program, symbol = (events.meta_stat(name).of_kinds(_INTEGERS) for name in ("program_id", "symbol_id"))
+    program, symbol = (events.meta_stat(name).of_kinds(INTEGER_KINDS) for name in ("program_id", "symbol_id"))
     return np.intersect1d(program.rows, symbol.rows[symbol.value != 0]).astype(np.int32)
 
 
@@ -121,7 +119,7 @@ def is_op_metadata(events: HostEvents) -> Bools:
     category."""
     rows = find_op_ids(events)
     marks = np.zeros(len(events.names), np.bool_)
-    marks[rows if len(rows) else events.meta_stat("hlo_category").of_kinds(_TEXTS).rows] = True
+    marks[rows if len(rows) else events.meta_stat("hlo_category").of_kinds(TEXT_KINDS).rows] = True
     return marks
 
 

@@ -65,7 +65,7 @@ from fastprof.schema.columns import (
     take_rows,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import STEP_LINES, HostEvents, Line, Plane, compute_once
+from fastprof.tables.host_events import STEP_LINES, TEXT_KINDS, HostEvents, Line, Plane, compute_once
 from fastprof.wording.quantities import format_size
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -185,9 +185,6 @@ MOST_TIMES: Final = 1000.0
 """Larger Time Scale Multipliers are damage, not clock ratios."""
 
 _FIRST_EVENTS: Final = (1 << 11, 1 << 14)
-
-_INTEGERS = (records.INT64, records.UINT64)
-TEXT_KINDS = (records.STR, records.REF)
 
 
 def _identify_ops(events: HostEvents, met: Int64s) -> tuple[Int64s, Int32s]:
@@ -349,8 +346,7 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
 
 def _read_meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
     column = events.meta_stat(stat).at(metas)
-    is_text = (column.kind == TEXT_KINDS[0]) | (column.kind == TEXT_KINDS[1])
-    chosen = np.where(is_text, column.value, -1)
+    chosen = np.where(np.isin(column.kind, TEXT_KINDS), column.value, -1)
     distinct, inverse = number_values(chosen)
     known = distinct[distinct >= 0]
     texts = [""] * (len(distinct) - len(known)) + events.all_texts(known)

@@ -60,7 +60,7 @@ from fastprof.schema.columns import (
     number_values,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Line, Plane
+from fastprof.tables.host_events import HOST_THREADS, INTEGER_KINDS, TEXT_KINDS, HostEvents, Line, Plane
 from fastprof.tables.needs import Needs
 
 TID: Final = 0xDEADBEF0
@@ -381,8 +381,6 @@ def list_ranges_around(innermost: int, around: Mapping[int, int]) -> list[int]:
 
 
 _TID: Final = 0xDEADBEEF + 8
-_TEXTS: Final = (records.STR, records.REF)
-_INTEGERS: Final = (records.INT64, records.UINT64)
 _TRANSFERS: Final = tuple(
     f"{op}-{end}" for op in ("copy", "dynamic-slice", "dynamic-update-slice") for end in ("start", "done")
 )
@@ -445,10 +443,10 @@ class Offloads:
         has, place = find_present(recorded.rows, metas)
         rows = np.flatnonzero(has)
         kinds, values = recorded.kind[place], recorded.value[place]
-        is_text = np.isin(kinds, _TEXTS)
+        is_text = np.isin(kinds, TEXT_KINDS)
         if is_text.any():
             return Arg(stat, rows[is_text], self.events.all_texts(values[is_text]))
-        return Arg(stat, rows, np.where(np.isin(kinds, _INTEGERS), values, 0), kinds)
+        return Arg(stat, rows, np.where(np.isin(kinds, INTEGER_KINDS), values, 0), kinds)
 
 
 def _make_title(shown: str) -> str:
@@ -486,7 +484,7 @@ class TpuLines:
 
     def _asynchronous(self) -> Bools:
         """Return whether each event, or its metadata, says that it is asynchronous."""
-        recorded = self.events.meta_stat("_a").of_kinds(_INTEGERS)
+        recorded = self.events.meta_stat("_a").of_kinds(INTEGER_KINDS)
         of_meta = np.zeros(len(self.events.names), bool)
         of_meta[recorded.rows] = recorded.value != 0
         is_async: Bools = of_meta[self.events.meta]
@@ -530,7 +528,7 @@ class TpuLines:
 
     def _texts_of_metas(self, stat: str) -> Int64s:
         """Return the string number of each row of metadata, or -1 if there is none."""
-        recorded = self.events.meta_stat(stat).of_kinds(_TEXTS)
+        recorded = self.events.meta_stat(stat).of_kinds(TEXT_KINDS)
         numbers = np.full(len(self.events.names), -1, np.int64)
         numbers[recorded.rows] = recorded.value
         return numbers
