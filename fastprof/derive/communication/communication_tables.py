@@ -690,11 +690,13 @@ def make_stragglers(devices: Devices, meetings: Meetings) -> pa.Table:
     last = np.bincount(meetings.last[came_last], minlength=count)
     rows = np.flatnonzero(attended.meetings)
     rows = rows[sort_rows(-caused[rows], -last[rows])]
-    last = np.where(attended.shows_last, last, -1)[rows]
-    waited = np.where(attended.shows_wait, attended.waited_ps, -1)[rows]
-    caused = np.where(attended.shows_cause, caused, -1)[rows]
-    of = {"meetings": attended.meetings[rows], "late_ps": attended.late_ps[rows]}
-    made = _STRAGGLERS.of(
-        SimpleNamespace(devices=devices, device=rows, last_count=last, waited_ps=waited, caused_ps=caused, **of)
-    )
-    return explain_nulls(made, {"last_count": _NO_LAST, "waited_ps": _NO_WAIT, "caused_ps": _NO_CAUSE})
+    stragglers = _STRAGGLERS.of(SimpleNamespace(
+        devices=devices,
+        device=rows,
+        meetings=attended.meetings[rows],
+        last_count=np.where(attended.shows_last, last, -1)[rows],
+        late_ps=attended.late_ps[rows],
+        waited_ps=np.where(attended.shows_wait, attended.waited_ps, -1)[rows],
+        caused_ps=np.where(attended.shows_cause, caused, -1)[rows],
+    ))  # fmt: skip
+    return explain_nulls(stragglers, {"last_count": _NO_LAST, "waited_ps": _NO_WAIT, "caused_ps": _NO_CAUSE})
