@@ -120,10 +120,6 @@ def _make_worst_formula(name: str) -> Formula:
     return lambda rows: [array and getattr(array, name) for array in rows.worst]
 
 
-def _get_ranks(percentile: int, rows: Any) -> Any:
-    return rows.ranks[percentile]
-
-
 TABLES = {
     table.name: table
     for table in (
@@ -235,13 +231,12 @@ TABLES = {
             op.NAME,
             op.OCCURRENCES,
             op.TOTAL,
-            Picoseconds("min_ps", "duration of the shortest occurrence", lambda rows: rows.ranks[0]),
+            Picoseconds("min_ps", "duration of the shortest occurrence"),
             *(
-                Picoseconds(f"p{percentile}_ps", f"duration that {percentile} % of the occurrences do not exceed",
-                            partial(_get_ranks, percentile))
+                Picoseconds(f"p{percentile}_ps", f"duration that {percentile} % of the occurrences do not exceed")
                 for percentile in PERCENTILES
             ),
-            Picoseconds("max_ps", "duration of the longest occurrence", lambda rows: rows.ranks[100]),
+            Picoseconds("max_ps", "duration of the longest occurrence"),
         ), derived=True),
         op.make_sparse_core_schema(*op.IDENTITY, op.OCCURRENCES, op.TOTAL, op.SELF, *op.WORK, op.EXPRESSION),
     )
@@ -432,10 +427,9 @@ def _build_durations_table(ops: OpRows, durations: OpDurations | None) -> pa.Tab
     place = np.array([places.get(key, -1) for key in keys], np.int64)
     rows = np.flatnonzero(place >= 0)
     ranks = find_percentiles(durations.op, durations.duration_ps, len(places), (0, *PERCENTILES, 100), durations.times)
-    return TABLES["durations"].of(OpRows(
-        table=ops.table.take(rows), title=ops.title, rank=rows + 1,
-        ranks={percentile: values[place[rows]] for percentile, values in ranks.items()},
-    ))  # fmt: skip
+    names = ("min_ps", *(f"p{percentile}_ps" for percentile in PERCENTILES), "max_ps")
+    columns = {name: values[place[rows]] for name, values in zip(names, ranks.values(), strict=True)}
+    return TABLES["durations"].of(OpRows(table=ops.table.take(rows), title=ops.title, rank=rows + 1, **columns))
 
 
 def _build_layouts_table(table: OpTable) -> pa.Table:
