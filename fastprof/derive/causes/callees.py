@@ -15,13 +15,14 @@ import numpy as np
 from fastprof.derive.steps.event_graph import find_enclosing
 from fastprof.derive.steps.event_origin import has_line, parse_frame
 from fastprof.schema.columns import Bools, Int64s, add_durations, number_values, sum_by
-from fastprof.tables.host_events import HostEvents
+from fastprof.tables.host_events import HostEvents, compute_once
 
 _LONG: Final = 50
 """A function is long if all its calls take one part in this many of the host's recorded time."""
 _DEEPEST: Final = 100
 
 
+@compute_once
 def find_callees(events: HostEvents) -> dict[str, str]:
     """Return the innermost function of the same file that takes at least half of each long function's time, by the
     name of the long function."""
