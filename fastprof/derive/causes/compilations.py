@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from fastprof.derive.devices.op_names import JAX, PYTORCH, TENSORFLOW, is_kineto
 from fastprof.derive.steps.event_origin import has_line, parse_frame
-from fastprof.derive.steps.host_calls import TORCH_COMPILES
+from fastprof.derive.steps.host_calls import compiles_code
 from fastprof.hlo.program_changes import Change
 from fastprof.schema.columns import Int32s, Int64s, add_durations, find_last_started
 from fastprof.schema.value_classes import dataclass
@@ -142,7 +142,7 @@ def _find_tensorflow_calls(events: HostEvents) -> Iterator[Compilation]:
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     of_line = find_lines(events.lines, rows).tolist()
     end = add_durations(start, duration)
-    arguments = _find_arguments(events, [*zip(of_line, end.tolist(), rows.tolist(), strict=True)])
+    arguments = _find_arguments(events, zip(of_line, end.tolist(), rows.tolist(), strict=True))
     until: dict[int, int] = {}
     for row, begin, took, count, line in zip(
         rows.tolist(), start.tolist(), duration.tolist(), tracings.tolist(), of_line, strict=True
@@ -150,14 +150,13 @@ def _find_tensorflow_calls(events: HostEvents) -> Iterator[Compilation]:
         is_within = begin < until.get(line, begin)
         until[line] = max(until.get(line, begin), begin + took)
         is_repeated = count > 1 and not is_within
-        name = events.names[events.meta[row]]
-        known = arguments.get(row, {})
         yield Compilation(
-            name, TENSORFLOW, row, begin, took, begin, is_repeated, arguments=known, tracings=max(count, 0)
-        )
+            events.names[events.meta[row]], TENSORFLOW, row, begin, took, begin, is_repeated,
+            arguments=arguments.get(row, {}), tracings=max(count, 0),
+        )  # fmt: skip
 
 
-def _find_arguments(events: HostEvents, calls: Sequence[tuple[int, int, int]]) -> dict[int, Mapping[str, str]]:
+def _find_arguments(events: HostEvents, calls: Iterable[tuple[int, int, int]]) -> dict[int, Mapping[str, str]]:
     """Return the recorded arguments of traced calls, by row: ``fastprof run`` writes them when a call has traced.
     ``calls``: line, end and row of each."""
     arguments: dict[int, Mapping[str, str]] = {}
@@ -237,10 +236,12 @@ def _add_backends(calls: list[Compilation], backends: Sequence[Compilation]) -> 
 def find_frame_compilations(events: HostEvents) -> list[Compilation]:
     """Return the frames that torch.compile compiles, not yet compared. ``program``: the compile id, such as ``0/2``, or
     None if not recorded. ``function``: always ""."""
-    compiles = np.array([TORCH_COMPILES.match(name) is not None and name != "dynamo" for name in events.names], bool)
+    compiles = compiles_code(events) & np.array([name != "dynamo" for name in events.names], bool)
+    if not compiles.any():
+        return []
     traces = np.array([name.startswith(_TRACES) for name in events.names], bool)
     frames = []
-    for line in _list_lines(events) if compiles.any() else ():
+    for line in _list_lines(events):
         meta, begin = events.meta[line.first : line.last], events.start_ps[line.first : line.last]
         end = add_durations(begin, np.maximum(events.duration_ps[line.first : line.last], 0))
         rows = np.flatnonzero(compiles[meta])

@@ -203,14 +203,14 @@ def _find_line_ops(events: HostEvents, line: Line) -> Int64s:
     return ops[np.append(True, start[1:] >= reached[:-1])] if len(ops) else ops
 
 
-TORCH_COMPILES: Final = compile_late(r"dynamo$|entire_frame_compile$|_compile\.(?:<locals>\.)?compile_inner")
+_TORCH_COMPILES: Final = compile_late(r"dynamo$|entire_frame_compile$|_compile\.(?:<locals>\.)?compile_inner")
 """Names of ops in which torch.compile compiles: neither they nor the traced ops in them compute."""
 
 
 @compute_once
 def compiles_code(events: HostEvents) -> Bools:
     """Return whether each row of event metadata compiles a function."""
-    return np.array([TORCH_COMPILES.match(name) is not None for name in events.names], np.bool_)
+    return np.array([_TORCH_COMPILES.match(name) is not None for name in events.names], np.bool_)
 
 
 @compute_once
