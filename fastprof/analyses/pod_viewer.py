@@ -139,8 +139,8 @@ def run(kept: Sequence[HostEnvironment], params: Params, after: Mapping[str, Ana
     steps = after["steps"]
     database = steps.detail_as(SessionSteps).database
     environment = run_environment.merge_environments(kept)
-    rows = (StepsOnCores.of(some, some.number) for some in database.stretches())
-    cores = explain_nulls(TABLES["cores"].of_parts(rows), UNKNOWN_CATEGORIES)
+    steps_on_cores = (StepsOnCores.of(stretch, stretch.number) for stretch in database.stretches())
+    cores = explain_nulls(TABLES["cores"].of_parts(steps_on_cores), UNKNOWN_CATEGORIES)
     tables = {"cores": cores, "collectives": _list_collectives(database)}
     none = f"no steps: {steps.scalars['steps_source'].reason or 'no steps were found'}"
     values: dict[str, Known] = {
