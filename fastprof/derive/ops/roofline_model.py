@@ -236,8 +236,8 @@ def _name_nearest(table: OpTable, beneath: Sequence[Ceiling], utilisation: Float
     most: Float64s = filled[np.arange(len(table)), nearest]
     parts = [find_communication(*op) for op in zip(table.category, [""] * len(table), table.name, strict=True)]
     # links and other devices limit collectives, not memory bandwidth or arithmetic
-    meets = np.array([part is not None and part.kind.scope == BETWEEN_DEVICES for part in parts], np.bool_)
-    known: Bools = np.asarray(~np.isnan(utilisation[:, :2]).any(axis=1)) & ~meets
+    is_collective = np.array([part is not None and part.kind.scope == BETWEEN_DEVICES for part in parts], np.bool_)
+    known: Bools = np.asarray(~np.isnan(utilisation[:, :2]).any(axis=1)) & ~is_collective
     efficiency = np.where(known, most, np.nan)
     names = [ceiling.name for ceiling in beneath]
     bound_by = [
