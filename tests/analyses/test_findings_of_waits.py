@@ -243,7 +243,7 @@ def test_what_input_takes_while_another_thread_launches_is_an_upper_bound() -> N
 
 
 def test_devices_that_only_copy_do_not_compute(captures: Path) -> None:
-    """Of 8 GPUs, two compute, and one gets a copy of 34 us only."""
+    """Two of 8 GPUs compute. A third only gets a copy of 34 µs."""
     found = fastprof.load(captures / "xspace" / "gpu-v100x8-tf").diagnosis().scalars
     names = ("device_count", "used_device_count", "computing_device_count")
     assert [found[name].value for name in names] == [8, 3, 2]

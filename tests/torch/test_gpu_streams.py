@@ -200,7 +200,7 @@ def test_sequences_differ_if_any_kernel_does() -> None:
 
 
 def test_sequences_of_a_real_trace_are_those_found_call_by_call(captures: Path) -> None:
-    """As HolisticTraceAnalysis counts them: of the deepest ops around launches, and how long they took to launch."""
+    """HolisticTraceAnalysis has the same counts, and the same delays of the deepest ops around launches."""
     profile = fastprof.load(captures / "chrome" / "kineto" / "h100_qwen.json.gz")
     table = profile.streams().tables["sequences"].to_pylist()
     linear = [row for row in table if row["op"] == "aten::linear"]

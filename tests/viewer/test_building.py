@@ -155,7 +155,7 @@ def test_a_broken_capture_says_so_and_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_the_cache_takes_at_most_24_bytes_an_event(tmp_path: Path) -> None:
-    """The events have no pattern in times, durations and names; real events take fewer bytes."""
+    """Events here have no pattern in times, durations and names. Real events take fewer bytes."""
     rng = np.random.default_rng(11)
     lines = []
     for thread in range(4):
