@@ -16,8 +16,8 @@ An analysis is a module of this package:
     OF_HOSTS = True                                what devices did changes nothing: missing records of devices are not
                                                    said; absent: False
     CONTENT = Evidence("…", planes=(…))            without which a capture has nothing for it; absent: unknown
-    REMEDY = "…"                                   what to record, or to ask instead, if a capture has nothing for it;
-                                                   absent: its notices say it
+    REMEDY = "…"                                   advice if a capture has nothing for it: what to record, or which
+                                                   analysis to ask instead; absent: its notices have advice
     NOT_OF_TORCH = "…"                             why traces of PyTorch's profiler have nothing for it, and what shows
                                                    what is asked; absent: they may have
     @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Section:
     columns to hide if they are always 0. ``by_worth``: hide the last column first if the text is too wide, instead of
     numbers before strings. ``alike``: how similar rows are merged; None for no merging. ``in_words``: a paragraph per
     row: the first column and the amounts, then a line for each other string. ``wraps``: a column whose strings are
-    wrapped instead of cut. ``words``: display names of the values of columns or figures, which may be lists of values.
+    wrapped instead of cut. ``words``: display names of values, by column or figure; a cell may list several values.
     ``details``: columns that only verbose texts show. ``beside``: strings of a paragraph that share a line.
     ``summary``: a sentence that stands for the section unless the text is verbose.
     """

@@ -40,7 +40,7 @@ READS = unite_needs([
     Needs(stats=("correlation_id", "stream", "wait_on_stream", "wait_on_cuda_event_record_corr_id", SEQUENCE)),
 ])  # fmt: skip
 AFTER: tuple[str, ...] = ()
-REMEDY = "Critical paths are of GPUs: gaps and communication show what other devices wait for."
+REMEDY = "Only GPUs have critical paths: see gaps and communication for other devices."
 CONTENT = Evidence("No critical path: the capture has no GPU planes.", planes=(GPU_PLANES,))
 
 

@@ -182,8 +182,8 @@ SCALARS = {
     "largest_cause_share": ScalarSpec("share", "largest_cause_ps / window_ps", "its share of device time"),
     "largest_cause_meaning": ScalarSpec(None, "what that cause is", "it is"),
     "between_steps_ps": ScalarSpec("ps", "time outside of steps, summed over devices: before the first, after the "
-                                   "last, or where step numbers jump. Steps last until the next one begins; "
-                                   "between_steps_ps of steps is the time after their ends",
+                                   "last, or where step numbers jump. A step lasts until the next one begins; "
+                                   "between_steps_ps of the analysis steps counts from the end of each step",
                                    "outside of steps, summed over devices", need=_RAN),
 }  # fmt: skip
 OPENING = Opening(

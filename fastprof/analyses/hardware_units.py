@@ -141,11 +141,11 @@ TABLES = {
         Text("device", "device plane", _make_text_formula("device")),
         Text("kernel", "line of the sample: the kernel; in PyTorch's traces the range", _make_text_formula("line")),
         Count("sample", "id of the line of the sample; in PyTorch's traces the place of the range on its line, from 0"),
-        Text("op", "innermost PyTorch op around the launch of the kernel; null: not PyTorch's, or the capture does not "
+        Text("op", "innermost PyTorch op around the launch of the kernel; null: not a PyTorch trace, or it does not "
              "have one launch per range", _make_text_formula("op")),
         Text("top_op", "outermost PyTorch op around the launch of the kernel; null: op is null",
              _make_text_formula("top_op")),
-        Text("counter", "counter name; of TPU v6e and v7x by its id if the capture has no name",
+        Text("counter", "counter name; if the capture has none, the known name of its id on TPU v6e and v7x",
              _make_text_formula("name")),
         Count("counter_id", "counter id; null: not recorded", lambda rows: rows.number,
               lambda rows: rows.number < 0),

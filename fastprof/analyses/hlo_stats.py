@@ -83,7 +83,7 @@ NAME = "hlo_stats"
 TITLE = "HLO stats"
 READS = device_ops.READS
 AFTER: tuple[str, ...] = ()
-REMEDY = "Profile a program that XLA compiles, while it runs. op_stats shows the ops of others."
+REMEDY = "Profile a program that XLA compiles, while it runs. op_stats shows ops of other programs."
 CONTENT = OF_OPS
 NOT_OF_TORCH = f"{NO_PROGRAMS_OF_TORCH} The reports op_stats and kernel_stats show its ops and kernels."
 
@@ -94,7 +94,7 @@ class Params:
     peak: str | None = field(default=None, metadata=PEAKS)
     percentiles: bool = field(
         default=False,
-        metadata={"help": "fill the table durations: percentiles of the occurrences of each op", "alone": True},
+        metadata={"help": "fill the table durations with percentiles of op durations", "alone": True},
     )
 
 
@@ -223,7 +223,7 @@ TABLES = {
             Count("program_id", op.PROGRAM_ID.description,
                   lambda rows: op.mask_unknown_programs([rows.table.program_id[row] for row in rows.at])),
         ), derived=True),
-        TableSchema("durations", "an op, with percentiles of the durations of its occurrences, in the order of ops; "
+        TableSchema("durations", "an op with percentiles of its durations, in the order of the table ops; "
                     "empty without --percentiles", (
             Count("rank", "rank of the op in the ops table", attrgetter("rank")),
             op.PROGRAM_ID,
@@ -302,7 +302,7 @@ class HloStats:
 
 @dataclass(frozen=True, slots=True)
 class HloHosts:
-    """Ops of one host or several. ``durations``: of their occurrences; None if they are not asked for."""
+    """Device ops of one or more hosts. ``durations``: durations of op occurrences; None without --percentiles."""
 
     devices: HostDeviceOps | MergedDeviceOps
     durations: OpDurations | None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 NAME = "inference"
 READS = Needs(stats=(*GROUPING_STATS, *STATS))
 AFTER: tuple[str, ...] = ()
-REMEDY = "annotations shows regions that other servers name."
+REMEDY = "For other servers, annotations shows the regions that they name."
 CONTENT = Evidence(
     "No requests: the capture has no events of model servers.",
     events=(*(f"^{name}$" for names in (*REQUESTS, BATCHES) for name in names), f"^{SERVER_REQUEST}"),

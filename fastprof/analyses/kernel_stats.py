@@ -83,7 +83,7 @@ READS = Needs(
     metadata_stats=METADATA_STATS,
 )  # fmt: skip
 AFTER: tuple[str, ...] = ()
-REMEDY = "op_stats and hlo_stats show the ops of other devices. On a GPU, check that the profiler may trace it."
+REMEDY = "On a GPU, check that the profiler is allowed to trace it. op_stats and hlo_stats show ops of other devices."
 CONTENT = Evidence("No kernels: the capture has no GPU planes.", planes=(GPU_PLANES,))
 
 WORTH_SAYING = 0.05
@@ -109,7 +109,7 @@ def _make_row_formula(of: Callable[[KernelRow], Any]) -> Formula:
 
 
 def _list_percentiles(place: int, kernels: Any) -> list[int | None]:
-    """Return a percentile by its place; null if only other analyses need the kernels."""
+    """Return the percentile of each kernel at this place of PERCENTILES, or None if none were computed."""
     return [row.percentiles[place] if row.percentiles else None for row in kernels.rows]
 
 

@@ -56,7 +56,7 @@ READS = unite_needs([
     device_ops.READS,
 ])  # fmt: skip
 AFTER = ("steps",)
-REMEDY = "Profile a program that XLA compiles, while it runs. op_stats shows the ops of others."
+REMEDY = "Profile a program that XLA compiles, while it runs. op_stats shows ops of other programs."
 CONTENT = OF_OPS
 
 

@@ -57,7 +57,7 @@ READS = Needs(
     stats=("correlation_id", "_a", "_c", *stream_events.STATS),
 )
 AFTER: tuple[str, ...] = ()
-REMEDY = "Streams are of GPUs: gaps shows what other devices wait for."
+REMEDY = "Only GPUs have streams: see gaps for other devices."
 CONTENT = Evidence("No streams: the capture has no GPU planes.", planes=(GPU_PLANES,))
 _MICRO: Final = 1_000_000
 
@@ -78,7 +78,7 @@ class Params:
     )
 
     sequence_length: int = field(
-        default=64, metadata={"help": "calls that launch more kernels than this are not in sequences", "min": 1}
+        default=64, metadata={"help": "leave op calls with more kernels than this out of the table sequences", "min": 1}
     )
 
     @property
@@ -199,8 +199,8 @@ TABLES = {
         Count("long_call_count", "launches whose call took longer than --long-call-us"),
         Count("long_delay_count", "launches whose delay is longer than --long-delay-us"),
     ), derived=True),
-    "sequences": TableSchema("sequences", "a PyTorch op and the kernels and copies that a call of it launched, itself "
-                             "or through ops that it calls; the longest kernel time first", (
+    "sequences": TableSchema("sequences", "a PyTorch op and a sequence of kernels and copies that its calls launched, "
+                             "nested ops included; longest kernel time first", (
         _HOST,
         Text("op", "op name"),
         Text("kernels", "kernels and copies of a call in order of start, joined by ->"),
@@ -210,8 +210,8 @@ TABLES = {
         Picoseconds("op_ps", "sum of the durations of the calls"),
         Picoseconds("mean_op_delay_ps", "mean time from the start of a call to the launch of its first kernel, rounded "
                     "down; null: the launch is not recorded"),
-        Picoseconds("mean_launch_delay_ps", "mean time from the start of that launch to the start of the kernel, "
-                    "rounded down; null: the launch is not recorded"),
+        Picoseconds("mean_launch_delay_ps", "mean time from the launch of the first kernel of a call to the start of "
+                    "that kernel, rounded down; null: the launch is not recorded"),
     ), derived=True),
     "queues": TableSchema("queues", "a stream queue: launched kernels that have not started, except those that start "
                           "before their call", (

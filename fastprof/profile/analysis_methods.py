@@ -126,7 +126,7 @@ class AnalysisMethods:
         queue_length: queue length at which launch calls wait
         long_call_us: launch calls longer than this, in microseconds, count as long
         long_delay_us: launch delays longer than this, in microseconds, count as long
-        sequence_length: calls that launch more kernels than this are not in sequences
+        sequence_length: leave op calls with more kernels than this out of the table sequences
 
         Tables: devices, streams, kinds, names, idle, launches, sequences, queues, copies.
         Figures: stream_count, launch_count, unlaunched_count, main_stream, idle_share, hidden_share, break_ps,
@@ -183,7 +183,7 @@ class AnalysisMethods:
 
         device: compare ops with the published peaks of this device, such as H100 or TPU v5e
         peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
-        percentiles: fill the table durations: percentiles of the occurrences of each op
+        percentiles: fill the table durations with percentiles of op durations
 
         Tables: ops, categories, programs, rematerialization, outside_compilation, replica_groups, attribution,
         padding, layouts, durations, sparse_core_ops.

@@ -413,7 +413,7 @@ def _add_python(facts: DiagnosisFacts, finding: Finding) -> Finding:
 
 
 def _name_callee(facts: DiagnosisFacts, finding: Finding) -> Finding:
-    """Name the innermost function of the program that takes half of the time of the function that loads, or more."""
+    """Name the innermost callee that takes at least half of the loading function's time."""
     event = finding.annotation or ""
     callee = facts.names.callees.get(event)
     if callee is None or event not in finding.title or not (old := make_faster(event)):
@@ -495,8 +495,8 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
 def _name_compiled_functions(
     facts: DiagnosisFacts, finding: Finding, functions: Sequence[Sequence[recompilation.Recompilation]]
 ) -> Finding:
-    """Name the recompiled functions that take half of the cost instead of the compiler, and where a single one is
-    defined, or else called."""
+    """Name the recompiled functions instead of the compiler if they take half of the cost. Add where a single function
+    is defined or, if unknown, called."""
     cost_ps = finding.cost_ps or 0
     named = recompilation.name_functions(functions, cost_ps)
     if named is None:

@@ -142,7 +142,7 @@ def sum_time(own: Iterable[Recompilation]) -> int:
 
 
 def name_functions(functions: Sequence[Sequence[Recompilation]], cost_ps: int) -> tuple[str, int] | None:
-    """Return the functions, the costliest first, that together take half of a cost, and their time; None if none do."""
+    """Return the names of the costliest functions that together take half of a cost, and their time, or None."""
     names, time_ps = [], 0
     for own in functions:
         names.append(own[0].compilation.function)
@@ -232,6 +232,7 @@ def _describe_group(group: Sequence[Compilation]) -> str:
 
 
 def join_words(texts: Sequence[str], word: str = "and") -> str:
+    """Return texts as a list in a sentence, such as ``x, y and z``."""
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"
 
 
@@ -330,8 +331,7 @@ _ADVICE: Final[dict[str, dict[str, str]]] = {
         ARGUMENTS: "Pass the same arguments to {} in every step: lists and dictionaries of one structure, and never "
                    "None instead of a tensor.",
         RESULT: "Pass tensors to {} instead of Python numbers (tf.constant), or pad results to a few sizes.",
-        FUNCTION: "Define the tf.function {} once, outside of the loop or at the class, and not in the code that calls "
-                  "it.",
+        FUNCTION: "Define the tf.function {} once, outside of the loop, such as at module or class level.",
         NOTHING: "Define the tf.function {} once, outside of the loop, and pass tensors instead of Python objects.",
     },
     PYTORCH: {
@@ -379,7 +379,7 @@ def advise(functions: Sequence[Sequence[Recompilation]], general: str) -> str:
 
 
 def _list_advice(own: Sequence[Recompilation], general: str) -> Iterator[str]:
-    """Yield the advice for a function, {} for its name, then what to record."""
+    """Yield the advice for a function, with {} for its name, then advice on recording."""
     framework, function = own[0].compilation.framework, own[0].compilation.function
     counts = Counter(row.kind for row in own)
     kind = max(counts, key=lambda kind: (counts[kind], kind not in ("", NOTHING)))
