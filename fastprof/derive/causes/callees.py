@@ -1,8 +1,8 @@
-"""Callees: the Python function inside another one that takes most of its time.
+"""Callees: the Python function that takes most of the time of a function that calls it.
 
-A loader often is a generator or a ``__getitem__`` that calls what is slow. Calls are followed from each function to the
-callee with the most time, as long as it takes half of the first one's time; library functions between functions of
-one file are passed.
+A loader often is a generator or a ``__getitem__`` that calls the slow function. From each long function, the search
+goes on to the costliest callee as long as that takes half of the long function's time. It passes library functions
+between functions of the same file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fastprof.schema.columns import Bools, Int64s, add_durations, number_values,
 from fastprof.tables.host_events import HostEvents, compute_once
 
 _LONG: Final = 50
-"""A function is long if all its calls take one part in this many of the host's recorded time."""
+"""A function is long if its calls take at least 1 / _LONG of the host's recorded time."""
 _DEEPEST: Final = 100
 
 
@@ -48,8 +48,8 @@ def find_callees(events: HostEvents) -> dict[str, str]:
 
 
 def _follow_callees(names: Sequence[str], outer: int, total_ps: int, main: Mapping[int, tuple[int, int]]) -> int:
-    """Return the innermost function of the same file. ``main``: the callee with the most time and that time, by
-    function."""
+    """Return the innermost function of the same file. ``main``: the costliest callee of each function, and the
+    callee's time."""
     function, innermost, passed = outer, outer, {outer}
     file = parse_frame(names[outer]).file
     while function in main:
@@ -63,7 +63,7 @@ def _follow_callees(names: Sequence[str], outer: int, total_ps: int, main: Mappi
 
 
 def find_around(events: HostEvents, rows: Int64s, is_sought: Bools) -> Int64s:
-    """Return the nearest event around each row whose name is sought, or -1."""
+    """Return the nearest event around each row whose name is sought, or -1. ``is_sought``: by row of event metadata."""
     parent = find_enclosing(events)
     above = parent[rows].astype(np.int64)
     for _ in range(_DEEPEST):

@@ -48,7 +48,7 @@ _NUMBER: Final = compile_late(r"(?:\.\d+)?(?:\(\d+\))?$")
 _NO_LETTERS: Final = compile_late(r"\W+")
 _COMPILE_ID: Final = compile_late(r".*\bcompile_id=(\d+/\d+)")
 _TRACES: Final = "bytecode_tracing"
-"""Start of names of events in which torch.compile traces a frame."""
+"""Prefix of the names of events in which torch.compile traces a frame."""
 REACHED_LIMIT: Final = "not traced: likely recompile_limit was reached, and the frame runs eagerly from then on"
 REGION: Final = compile_late(r"Torch-Compiled Region: (\d+/\d+)")
 """Names of events in which compiled code runs, with the compile id: number of the frame / of its compilation from 0."""

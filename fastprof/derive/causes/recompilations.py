@@ -135,7 +135,7 @@ def _list_programs(events: HostEvents, host: Host, keys: set[str]) -> dict[str, 
         key = make_key(parse_function(title)[1])
         if key in keys:
             programs.setdefault(key, []).append(_Program(number, title, first.get(number)))
-    for own in programs.values():  # XLA counts programs up, except on TPUs
+    for own in programs.values():  # XLA numbers programs in order, except on TPUs
         own.sort(key=lambda program: program.number)
     return programs
 
@@ -222,8 +222,7 @@ def _compare(call: Compilation, program: _Program, earlier: Sequence[_Program], 
 
 
 def _compare_trace(call: Compilation, earlier: Sequence[Compilation]) -> Compilation:
-    """Compare a call that has no program. A tf.function without XLA has none: its arguments are compared if they are
-    recorded."""
+    """Compare a call that has no program: calls of a tf.function without XLA by their recorded arguments."""
     if call.framework != TENSORFLOW:
         return replace(call, reason=NO_PROGRAM)
     if call.tracings == 1 and earlier:
@@ -240,7 +239,7 @@ def _compare_trace(call: Compilation, earlier: Sequence[Compilation]) -> Compila
 
 
 def _judge_kind(old: str, new: str) -> str:
-    """Return what differs between the texts of an argument."""
+    """Return the kind of change between two texts of an argument."""
     if not old or not new:
         return ARGUMENTS
     (old_type, old_sizes), (new_type, new_sizes) = split_tensor(old), split_tensor(new)
@@ -250,8 +249,8 @@ def _judge_kind(old: str, new: str) -> str:
 
 
 def _find_source(module: HloModule, function: str) -> str | None:
-    """Return file and line of the call of a function, by the stack of the program's first instruction with one. Frames
-    of libraries are not recorded, and of a deep stack only the innermost frames: then the innermost line counts."""
+    """Return file and line of the call of a function, from the stack of the first instruction that has one, or None.
+    Stacks have no library frames, and deep stacks only the innermost frames: then the innermost line counts."""
     ids = module.instructions["stack_frame_id"]
     frames = module.stack_frames.stack(int(ids[(ids > 0).argmax()])) if (ids > 0).any() else ()
     own = [place for place, frame in enumerate(frames) if frame.function.rpartition(".")[2] == function]
@@ -336,7 +335,7 @@ def _find_first_change(before: list[_Op], after: list[_Op]) -> tuple[Change, ...
 
 
 def _find_changed_numbers(before: list[_Op], after: list[_Op]) -> tuple[Change, ...]:
-    """Return the numbers that differ in the first op with such. All else is equal."""
+    """Return the changed numbers of the first op that has any. Ops, types and shapes are equal."""
     for (name, _, old), (_, _, new) in zip(before, after, strict=True):
         pairs = enumerate(zip(old, new, strict=False))
         changes = [Change(CONSTANT, f"input {place} of {name}", *pair) for place, pair in pairs if pair[0] != pair[1]]

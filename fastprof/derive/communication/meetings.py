@@ -483,7 +483,7 @@ def _cut_blocks(many: Int64s) -> Iterator[slice]:
 class Attendance:
     """Attendance of each device: its ``host``, the number of its meetings, how late it came after the first device, or
     -1 if some are of several hosts, and how long it waited. ``shows_wait``, ``shows_last``, ``shows_cause``: whether
-    any of its meetings, or any that its host has with others, shows the wait, the last device, or both."""
+    any meeting of the device, or of its host with other hosts, shows the wait, the last device, or both."""
 
     def __init__(self, devices: int) -> None:
         self.meetings, self.late_ps, self.waited_ps = np.zeros((3, devices), np.int64)

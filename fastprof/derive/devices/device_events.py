@@ -108,7 +108,7 @@ def list_op_events(events: HostEvents, plane: Plane) -> OpEvents:
 
 @compute_once
 def find_op_ids(events: HostEvents) -> Int32s:
-    """Return the rows of event metadata that record the program and the symbol of an op, by which XProf knows ops."""
+    """Return the rows of event metadata with a program id and a symbol id, by which XProf identifies ops."""
     program, symbol = (events.meta_stat(name).of_kinds(INTEGER_KINDS) for name in ("program_id", "symbol_id"))
     return np.intersect1d(program.rows, symbol.rows[symbol.value != 0]).astype(np.int32)
 

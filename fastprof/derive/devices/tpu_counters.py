@@ -1,8 +1,8 @@
-"""Hardware counters of TPU v6e and v7x: their names by id, and what share of its peak each unit reaches by them.
+"""Hardware counters of TPU v6e and v7x: names by id, and the counters that show the work and peak of each unit.
 
-Names are in ``tpu_counters.json``, by block of counters: ``#`` in the name of a block is the number of a die, core or
-tile; ``places`` has for each the first number, how many there are, and the difference of ids between neighbours. Ids
-are those of the first place. Achieved work and peaks are sums of counters with weights.
+``tpu_counters.json`` has the names by block of counters. Each ``#`` in a block name is the number of a die, core or
+tile. ``places`` has for each ``#`` the first number, the count, and the id difference between neighbours; ``ids`` are
+those of the first numbers. Work and peaks are weighted sums of counters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Weights = Mapping[str, float]
 
 
 class UnitPeak(NamedTuple):
-    """A unit of one core, and the counters of its work and of its peak. ``core``: of a die, or SparseCore."""
+    """A unit of a core, and the counters of its work and peak. ``core``: number of the die, or of the SparseCore."""
 
     core: int
     metric: str
@@ -35,7 +35,7 @@ class _Chip(NamedTuple):
     hbm: tuple[str, int]
     """Name of an HBM's controllers, and number of HBMs."""
     cycles: str
-    """Counter of the cycles that TensorCore peaks are of."""
+    """Counter of the cycles that scale TensorCore peaks."""
     xlu_cycles: int
     scalar_tile: str
     vector_tile: str
@@ -88,7 +88,7 @@ _SCALAR_SLOTS: Final = ("S0", "S1", "SMISC")
 
 @cache
 def read_counter_names(device: str) -> Mapping[int, str]:
-    """Return the names of a device's counters by id; empty if they are not known. ``device``: as captures name it."""
+    """Return the counter names of a device by id, or {} if unknown. ``device``: device type, as captures name it."""
     blocks = json.loads(Path(__file__).with_name("tpu_counters.json").read_text("ascii")).get(device, ())
     names: dict[int, str] = {}
     for block in blocks:
@@ -103,7 +103,7 @@ def read_counter_names(device: str) -> Mapping[int, str]:
 
 @cache
 def list_unit_peaks(device: str) -> tuple[UnitPeak, ...]:
-    """Return the units of a device whose counters are known."""
+    """Return the units of a device, or () if its counters are unknown. ``device``: as in read_counter_names."""
     chip = _CHIPS.get(device)
     if chip is None:
         return ()

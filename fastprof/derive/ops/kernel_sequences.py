@@ -1,4 +1,4 @@
-"""Sequences of kernels that calls of PyTorch ops launch, and how long the first kernel of a call took to start::
+"""Kernel sequences of PyTorch op calls, and the delays until the first kernel of a call starts::
 
 host   |-- aten::linear ------|
          |-- aten::addmm ---|
@@ -34,7 +34,7 @@ _BETWEEN: Final = " -> "
 
 
 def sum_kernel_sequences(events: HostEvents, every: StreamEvents, longest: int) -> Iterator[SimpleNamespace]:
-    """Yield sums of calls by op and kernel sequence. Calls that launch more than ``longest`` kernels are left out."""
+    """Yield sums of calls by op and kernel sequence, without calls that launch more than ``longest`` kernels."""
     if not is_kineto(events) or not len(every):
         return
     mine = every[np.argsort(every.start_ps, kind="stable")]
@@ -66,9 +66,9 @@ def sum_kernel_sequences(events: HostEvents, every: StreamEvents, longest: int) 
 
 
 def _list_calls(events: HostEvents, mine: StreamEvents, longest: int) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Return the rows of calls of ops that launched at most ``longest`` of these kernels, itself or through ops that
-    they call; where the kernels of each call begin in the last column, and their number; and the kernels in order.
-    An op that only calls itself, as older versions of PyTorch record it, is one call."""
+    """Return the op calls that launched at most ``longest`` of these kernels, nested ops included: row of each call,
+    where its kernels begin in the last column, and their number; the last column is the kernels in order. An op that
+    only calls itself, as older versions of PyTorch record it, is one call."""
     around = OpsAround(events)
     kernel, call = np.arange(len(mine)), around.launching(mine.row)
     pairs = [np.zeros((2, 0), np.int64)]

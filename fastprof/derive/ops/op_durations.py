@@ -1,4 +1,4 @@
-"""Durations of the occurrences of device ops, counted: percentiles of them are exact over any number of devices."""
+"""Counts of op durations, from which percentiles over any number of devices are exact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Key = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpDurations:
-    """``op``: place in ``keys``; ``times``: how many occurrences of the op have the duration. By op, then duration."""
+    """Durations of each op, sorted. ``op``: place in ``keys``; ``times``: number of occurrences with the duration."""
 
     keys: list[Key]
     op: Int64s
@@ -42,6 +42,7 @@ def count_op_durations(host: OpHost) -> OpDurations:
 
 
 def merge_op_durations(parts: Sequence[OpDurations]) -> OpDurations:
+    """Merge counts of several devices or hosts, with a new number for each op."""
     numbers: dict[Key, int] = {}
     of_parts = [np.array([numbers.setdefault(key, len(numbers)) for key in part.keys], np.int64) for part in parts]
     op = join_parts(number[part.op] for number, part in zip(of_parts, parts, strict=True))

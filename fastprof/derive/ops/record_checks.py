@@ -9,8 +9,8 @@ an event that lasts beyond later ones of its stream has a wrong end::
     stream  |=kernel=| |=kernel=| |=kernel=|
                  |====== wrong end ===================...
 
-A kernel that is the last of its stream has a wrong end if it lasts until long after everything else, and far longer
-than all others of its name.
+The last kernel of a stream has a wrong end if it ends long after everything else, and is far longer than all others
+of its name.
 
 An event far outside the time that all other events of the host take has a wrong begin: the call that launched it, and
 what waited for it, would have been recorded, too. So has a single event long before the call that launched it; if

@@ -346,14 +346,14 @@ def _read_range_counters(events: HostEvents) -> CounterValues:
 
 
 def _find_range_ops(events: HostEvents, ranges: Int32s) -> Int64s:
-    """Return the innermost and the outermost op around the launch of the kernel of each range, or -1. The profiler
-    reads a range a launch, in turn: without as many launches as ranges, ops are unknown."""
+    """Return the innermost and the outermost op around the launch of each range's kernel, or -1. The profiler reads
+    one range per launch, in order: ops are unknown if launches and ranges differ in number."""
     is_launch = np.array([_LAUNCHES.match(name) is not None for name in events.names], bool)[events.meta]
     calls = np.flatnonzero(is_launch)
     ops = np.full((2, len(ranges)), -1, np.int64)
     if len(calls) != len(ranges):
         return ops
-    from fastprof.derive.ops.torch_calls import OpsAround  # it takes long to import
+    from fastprof.derive.ops.torch_calls import OpsAround  # slow to import
 
     around = OpsAround(events)
     in_turn = np.argsort(events.start_ps[ranges], kind="stable")

@@ -197,7 +197,7 @@ def find_repeated_annotation(events: HostEvents) -> RepeatedAnnotation | None:
     hlo = hlo[(hlo >= plane.first) & (hlo < plane.last)]
     fits[hlo - plane.first] = False
     compiling = compiles_code(events)[meta]
-    if compiling.any():  # what torch.compile does repeats, too
+    if compiling.any():  # events of torch.compile repeat, too
         spans = merge_spans(start[compiling], (end - start)[compiling])
         fits &= measure_covered_time(spans, start, np.ones_like(start)) == 0
     rows = np.flatnonzero(fits & (end > start))

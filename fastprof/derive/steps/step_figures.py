@@ -117,8 +117,7 @@ def _split_copies(category_ps: npt.NDArray[T], type_ps: npt.NDArray[T]) -> npt.N
 
 
 def make_generic_steps(db: StepDatabase, core_id: int | None = None) -> GenericSteps:
-    """Return the steps of all cores, without those whose device work is not fully recorded, or all steps of the one
-    core of this id."""
+    """Return the steps of all cores whose device work is fully recorded, or all steps of the core of this id."""
     parts, first = [], 0
     for some in db.stretches():
         part = _make_generic_steps(some, core_id)

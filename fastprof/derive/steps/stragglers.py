@@ -235,7 +235,7 @@ def count_as_slow(excess_share: float, others: Iterable[float | None]) -> int:
 
 
 def describe_median(hosts: int) -> str:
-    """Return what a host is compared with: the lower median, which is the faster one of two hosts."""
+    """Return the reference of a host in words: the lower median, which is the faster of two hosts."""
     return "the other host" if hosts == 2 else "the median of the hosts"
 
 

@@ -123,7 +123,7 @@ def _check_value(name: str, value: Any) -> Any:
 
 
 def check_choices(options: ViewOptions) -> ViewOptions:
-    """Return the options. UsageError: tfprof would ignore the order or a column, because it does not know it."""
+    """Return the options. UsageError: the order or a column is unknown, so tfprof would ignore it."""
     for name, choices in _CHOICES.items():
         given = getattr(options, name)
         for value in (given,) if isinstance(given, str) else given:

@@ -309,7 +309,7 @@ def _order_rows(
     options: ViewOptions,
     moved: bool,
 ) -> Ints:
-    """Return the order of the report; without ``order_by`` rows keep theirs."""
+    """Return the order of the report; without ``order_by`` rows stay in place."""
     if options.order_by in FIGURES:
         return forest.sorted(~totals[FIGURES.index(options.order_by)])
     if options.order_by == "occurrence" and tree.groups is not None:
