@@ -1,7 +1,7 @@
 """Differences between two compiled programs of a function: arguments, else results, else constants, else instructions.
 
 Optimised programs with different shapes differ everywhere. So results are compared only if all arguments are equal, and
-so on. A program that XLA partitioned shows the shapes of one device: arguments have the shape of the whole array.
+so on. A program that XLA partitioned has the shapes of one device; arguments here have those of the whole array.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NO_NAMES: Final = ("", "XLA_Args")
 _PARTITIONED: Final = "_spmd"
 """End of the name that XLA gives the entry of a partitioned program."""
 _TILES: Final = compile_late(r"\{devices=\[([\d,]+)\]")
-"""How many devices share each dimension, in the text of a sharding."""
+"""Number of devices that share each dimension, in the text of a sharding."""
 _UNSHARDED: Final = "unsharded"
 _LITERAL: Final = 8
 _MOST_LETTERS: Final = 40

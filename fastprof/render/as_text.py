@@ -122,7 +122,7 @@ def make_grid(
 
 
 _MOST_WRAPPED = 10_000
-"""Cells of a text that is shown on a terminal: profilers record errors and names of any length."""
+"""Most cells of a text on a terminal: profilers record errors and names of any length."""
 
 
 def wrap_paragraph(text: str, look: Look, lead: str = "  ") -> list[str]:

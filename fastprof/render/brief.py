@@ -47,7 +47,7 @@ _MOST_LETTERS: Final = 160
 """Letters of a cell; a sentence has up to ``_MOST_SENTENCE``."""
 _MOST_SENTENCE: Final = 400
 _SENTENCES: Final = ("advice", "detail")
-"""Columns of sentences, which the first row of a table has as a whole: advice that is cut loses what to write."""
+"""Columns of sentences. The first row of a table has them uncut, because cut advice loses the code to write."""
 _MOST_PATHS: Final = 3
 _MOST_CAVEATS: Final = 4
 _FIGURE: Final = compile_late(r"\{(\w+)\}")

@@ -95,8 +95,8 @@ _BLOCK_ROWS = 65_536
 class ReportPart:
     """Part of a report to write. ``tables``: names of tables, or None for all. ``columns``: names of columns by table;
     tables without an entry have all. ``first``, ``rows``: first row of each table, and most rows. ``letters``: most
-    letters of a string. ``most_bytes``: bytes of all tables, with descriptions of their columns in addition; tables end
-    early to stay below, and at least the first has a row."""
+    letters of a string. ``most_bytes``: most bytes of all tables. Tables end early to stay below; column
+    descriptions and a row of the first table are always written."""
 
     tables: Collection[str] | None = None
     columns: Mapping[str, Collection[str]] = field(default_factory=dict)

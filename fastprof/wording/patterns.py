@@ -6,8 +6,8 @@ import re
 from typing import Any, AnyStr, Final, cast
 
 MOST_SEARCHED: Final = 1 << 16
-"""Characters of a name that are searched for what the name says. Compiled programs write names of some ten thousand; a
-search of many megabytes would take seconds for each pattern."""
+"""Most characters of a name that patterns search. Names from compiled programs have some ten thousand; a search of many
+megabytes would take seconds for each pattern."""
 _METHODS: Final = ("match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split")
 
 

@@ -56,7 +56,7 @@ def list_few(names: Iterable[str], limit: int = 5) -> str:
 
 
 LONG: Final = 120
-"""Letters of a name in a sentence that is about it."""
+"""Most letters of a name in a sentence about it."""
 
 
 def shorten_name(name: str, limit: int = 40) -> str:
