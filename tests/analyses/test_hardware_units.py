@@ -204,7 +204,7 @@ PEAK = ("core", "metric", "achieved", "peak", "measured_in", "percent")
 
 
 def counted(kernel: str, values: dict[str, int], ids: dict[str, int] | None = None) -> Line:
-    """Counters by name; by id alone if ``ids`` has them."""
+    """Return a line of counters by name, or by id alone if ``ids`` has it."""
     stats = {name: {"counter_value": u64(value)} for name, value in values.items()}
     given = {name: {"performance_counter_id": u64(number)} for name, number in (ids or {}).items()}
     return line(kernel, [

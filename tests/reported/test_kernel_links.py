@@ -364,7 +364,7 @@ def test_counters_of_profiler_ranges_are_shown() -> None:
 
 
 def test_counters_are_of_the_ops_around_the_launches(tmp_path: Path) -> None:
-    """The profiler reads a range a launch, one after the other. With a launch more, it is not known which is which."""
+    """The profiler reads one range per launch, in order. With one more launch, ops of ranges are unknown."""
 
     def enclose(document: dict[str, Any]) -> None:
         events = document["traceEvents"]

@@ -41,7 +41,7 @@ def test_the_work_of_attention_follows_from_its_shapes() -> None:
 
 
 def test_the_work_of_grouped_products_is_unknown() -> None:
-    """How many rows each group has is in the values of the offsets, which are not recorded."""
+    """Offset values give the rows of each group. They are not recorded."""
     arguments = {"Input Dims": [[512, 2048], [8, 2048, 1024], [8]], "Input type": ["c10::BFloat16"] * 2 + ["int"]}
     events = [
         {"ph": "X", "cat": "cpu_op", "name": "aten::_grouped_mm", "pid": 5, "tid": 5, "ts": 1000, "dur": 50,

@@ -118,6 +118,6 @@ def test_the_report_of_the_steps_that_hta_keeps_is_what_is_scored(
 ) -> None:
     for rank in ranks_of(CAPTURES / "chrome" / "kineto", GOLDENS / session):
         tables = rank.profile.select(steps=steps).streams(queue_length=4).tables
-        for name in TABLES.keys() - {"sequences"}:  # of ops, which HTA's streams do not have
+        for name in TABLES.keys() - {"sequences"}:  # HTA's streams have no ops
             scored = TABLES[name].of(ObjectRows(getattr(rank.sums, name)))
             assert sorted(map(str, tables[name].to_pylist())) == sorted(map(str, scored.to_pylist())), name
