@@ -48,7 +48,7 @@ from fastprof.derive.steps.step_alignment import (
     list_sources,
     outline_steps,
 )
-from fastprof.derive.steps.step_database import OWN_CATEGORIES, PERCENTILES, TYPES, EventType, StepDatabase, get_spread
+from fastprof.derive.steps.step_database import OWN_CATEGORIES, TYPES, EventType, StepDatabase, get_spread
 from fastprof.derive.steps.step_figures import (
     CATEGORY_COLUMNS,
     CORE_COLUMNS,
@@ -75,7 +75,7 @@ from fastprof.derive.steps.stragglers import (
     measure_waits_between,
     summarize_steps,
 )
-from fastprof.schema.columns import Int64s, sort_rows
+from fastprof.schema.columns import PERCENTILES, Int64s, sort_rows
 from fastprof.schema.tables import (
     Column,
     Count,

@@ -236,7 +236,7 @@ def reduce_runs(ufunc: np.ufunc, values: npt.NDArray[S], first: Numbers) -> npt.
 DURATIONS = "the durations of ops"
 """Default subject of overflow messages."""
 PERCENTILES = (50, 90, 99)
-"""Percentiles of durations in tables of ops and kernels."""
+"""Percentiles of durations in tables of steps, ops and kernels."""
 
 
 def sum_exactly(values: npt.NDArray[Any] | Sequence[int], what: str = DURATIONS) -> int:
@@ -284,6 +284,12 @@ def find_most_by(row: Numbers, values: Int64s, count: int, otherwise: int = 0) -
     return np.where(_have_values(row, count), most, otherwise)
 
 
+def locate_percentile(percent: float, count: int | Int64s) -> Any:
+    """Return the index, among ``count`` ascending values, of the least one that ``percent`` of 100 do not exceed
+    (nearest rank); an array for an array of counts. ``percent`` has at most one decimal."""
+    return np.maximum(-(-round(10 * percent) * count // 1000) - 1, 0)
+
+
 def find_percentiles(
     row: Numbers, values: Int64s, count: int, percentiles: Sequence[int], times: Int64s | None = None
 ) -> dict[int, Int64s]:
@@ -295,7 +301,7 @@ def find_percentiles(
     sizes = np.diff(bounds)
     ranks = {}
     for percentile in dict.fromkeys(percentiles):
-        place = np.searchsorted(last, bounds[:-1] + np.maximum(-(-sizes * percentile // 100), 1))
+        place = np.searchsorted(last, bounds[:-1] + locate_percentile(percentile, sizes) + 1)
         chosen = values[order[np.minimum(place, len(order) - 1)]] if len(order) else np.zeros(count, np.int64)
         ranks[percentile] = np.where(sizes > 0, chosen, 0)
     return ranks

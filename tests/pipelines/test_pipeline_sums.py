@@ -9,8 +9,8 @@ import pytest
 
 from fastprof.derive.pipelines.recorded_pipelines import Calls, InputPipelines
 from fastprof.derive.pipelines.stages import CallSums, find_largest_rows, measure_between_calls
-from fastprof.derive.steps.step_database import locate_percentile
 from fastprof.errors import CaptureError
+from fastprof.schema.columns import locate_percentile
 
 Rows = list[tuple[int, int, int]]
 

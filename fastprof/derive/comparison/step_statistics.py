@@ -21,8 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from fastprof.derive.steps.step_database import locate_percentile
-from fastprof.schema.columns import Bools, Float64s, Int64s
+from fastprof.schema.columns import Bools, Float64s, Int64s, locate_percentile
 from fastprof.schema.value_classes import dataclass
 
 SLOWER, FASTER, UNCHANGED = "slower", "faster", "unchanged"

@@ -13,13 +13,14 @@ import numpy.typing as npt
 
 from fastprof.derive.pipelines.iterators import Subtrees, find_tree_rows
 from fastprof.derive.pipelines.recorded_pipelines import GENERATOR, IteratorKind, find_iterator_kind
-from fastprof.derive.steps.step_database import PERCENTILES
 from fastprof.schema.columns import (
+    PERCENTILES,
     Bools,
     Float64s,
     Int64s,
     find_group_bounds,
     find_most_by,
+    locate_percentile,
     number_owners,
     number_values,
     sort_rows,
@@ -50,11 +51,9 @@ class CallSums:
         self.least_ps = calls.duration_ps[last]
         self.most_ps = calls.duration_ps[first]
         self.percentiles_ps = {
-            percent: calls.duration_ps[last - np.maximum((10 * percent * self.count + 999) // 1000 - 1, 0)]
-            for percent in PERCENTILES
+            percent: calls.duration_ps[last - locate_percentile(percent, self.count)] for percent in PERCENTILES
         }
-        """Percentiles by nearest rank, as everywhere (time_spread.rank); calls are slowest first, so it counts from the
-        end."""
+        """Percentiles by number. Calls are slowest first, so places count from the end."""
 
 
 class IteratorSums:

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES, percentile_name
-from fastprof.derive.steps.step_database import locate_percentile
-from fastprof.schema.columns import Int64s, sum_unbounded
+from fastprof.schema.columns import Int64s, locate_percentile, sum_unbounded
 from fastprof.schema.tables import Column, Count, Formula, Picoseconds, Share, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import join_stat

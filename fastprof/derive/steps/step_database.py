@@ -17,7 +17,16 @@ import numpy.typing as npt
 
 from fastprof._native.step_kernels import step_time
 from fastprof.errors import MemoryLimitError
-from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, add_durations, sort_rows
+from fastprof.schema.columns import (
+    PERCENTILES,
+    ArrayRows,
+    Bools,
+    Int32s,
+    Int64s,
+    add_durations,
+    locate_percentile,
+    sort_rows,
+)
 from fastprof.schema.value_classes import dataclass
 
 Types = npt.NDArray[np.uint8]
@@ -159,15 +168,6 @@ def sum_time_by_type(events: TypedEvents, lines: Int64s | None, begin_ps: Int64s
     occurs = seen.astype(np.bool_)
     occurs[:, EventType.UNKNOWN_TIME] = within[:, EventType.UNKNOWN_TIME] > 0
     return TimeByType(within, occurs, total)
-
-
-PERCENTILES: Final = (50, 90, 99)
-
-
-def locate_percentile(percent: float, count: int) -> int:
-    """Return the index, among ``count`` ascending values, of the least one that ``percent`` of 100 do not exceed
-    (nearest rank). ``percent`` has at most one decimal."""
-    return max(-(-round(10 * percent) * count // 1000) - 1, 0)
 
 
 def get_spread(times_ps: npt.NDArray[np.int64]) -> dict[str, int | float | None] | None:
