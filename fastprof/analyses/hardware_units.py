@@ -191,8 +191,12 @@ def of_host(host: Host, params: Params) -> HostUnits:
 def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     devices = [((host.host, *key), sums) for host in kept for key, sums in host.devices.items()]
     programs, ops = _merge_parts(host.programs for host in kept), _merge_parts(host.ops for host in kept)
-    peaks = [peak for host in kept for peak in host.peaks]
-    given = {"units": devices, "programs": _sort_by_size(programs), "ops": _sort_by_size(ops), "peaks": peaks}
+    given: dict[str, Sequence[Any]] = {
+        "units": devices,
+        "programs": _sort_by_size(programs),
+        "ops": _sort_by_size(ops),
+        "peaks": [peak for host in kept for peak in host.peaks],
+    }
     tables = {name: TABLES[name].of(ObjectRows(rows)) for name, rows in given.items()}
     read = [_make_rows(host) for host in kept if host.counters is not None and len(host.counters)]
     tables["counters"] = TABLES["counters"].of_parts(read)
