@@ -140,7 +140,7 @@ def load_host(tables: TableSet, number: int, needs: Needs) -> Host:
     with add_host_to_errors(capture.host, capture.path):
         ids = [name for name in record_checks.RECORD_STATS if capture.declares(name).any()]
         stats = tuple(dict.fromkeys((*needs.stats_of(capture.plane_keys), *ids)))
-        events = read_host(tables, number, needs.planes, stats, needs.metadata_stats)
+        events = read_host(tables, number, needs.planes_of(capture.plane_keys), stats, needs.metadata_stats)
         events = record_checks.drop_impossible_events(events, entire=not tables.selection.filters_events)
         many = tables.selection.hosts_of(tables.session.files)
         return Host(events, tables.session.workers, session_hosts=many)

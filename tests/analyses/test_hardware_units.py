@@ -14,6 +14,7 @@ from reports import figures, notices, records, rows, session_of
 from trace_builder import Event, Line, Value, event, line, plane, u64, xspace
 
 import fastprof
+from fastprof.analyses import hardware_units
 from fastprof.derive.devices.tpu_counters import list_unit_peaks, read_counter_names
 
 MS = 10**9
@@ -195,6 +196,12 @@ def test_selected_steps_choose_programs_and_ops_but_no_samples() -> None:
     report = profile.select(steps=0).hardware_units()
     assert rows(report, "programs", "program", "unit") == [("jit_f(1)", "MXU"), ("jit_f(1)", "Scalar ALU")]
     assert rows(report, "units", "unit", "samples") == [("MXU", 2), ("Scalar ALU", 1), ("Vector Spills", 1)]
+
+
+def test_host_threads_are_read_only_on_hosts_with_gpus() -> None:
+    for device, needs_threads in (("/device:TPU:0", False), ("/device:GPU:0", True)):
+        planes = hardware_units.READS.planes_of([("/host:CPU", 0), (device, 1)])
+        assert (r"^/host:" in planes) is needs_threads
 
 
 # ---- counters of known TPUs

@@ -36,7 +36,10 @@ COUNTER_STATS: Final = (
     "counter_value", "performance_counter_id", "performance_counter_description", "performance_counter_sets",
 )  # fmt: skip
 NEEDS: Final = Needs(
-    planes=(DEVICE_PLANES, r"^/host:"), stats=(*STATS, *COUNTER_STATS, PROFILER_RANGE), stats_with_gpus=("_a", "_c")
+    planes=(DEVICE_PLANES,),
+    stats=(*STATS, *COUNTER_STATS, PROFILER_RANGE),
+    stats_with_gpus=("_a", "_c"),
+    planes_with_gpus=(r"^/host:",),
 )
 _RANGES: Final = {"XLA Modules": PROGRAM, "Tensor Core": RANGE}
 _WHAT: Final = "the times of hardware units"
