@@ -23,7 +23,7 @@ def call_marked(
     usual: Callable[..., object], mark: Callable[..., AbstractContextManager[object]], *words: Any, **others: Any
 ) -> object:
     """Call a tf.function, ``words[0]``, and annotate its arguments if the call traced it. An argument that cannot be
-    described is no error for the program: nothing is annotated."""
+    described leaves its trace without annotations; the program goes on."""
     count = _count_traces(words[0])
     returned = usual(*words, **others)
     if count is not None and _count_traces(words[0]) != count:

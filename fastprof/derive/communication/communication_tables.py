@@ -685,15 +685,13 @@ def make_meetings(devices: Devices, meetings: Meetings, step: Int64s) -> pa.Tabl
 def make_stragglers(devices: Devices, meetings: Meetings) -> pa.Table:
     """Make a row for each device that took part, those that others wait for most first."""
     attended, count = meetings.attendance, len(devices)
-    came_last = meetings.last >= 0
-    caused = sum_by(meetings.last[came_last], np.maximum(meetings.wait_ps[came_last], 0), count)
-    last = np.bincount(meetings.last[came_last], minlength=count)
+    came = meetings.last >= 0
+    caused = sum_by(meetings.last[came], np.maximum(meetings.wait_ps[came], 0), count)
+    last = np.bincount(meetings.last[came], minlength=count)
     rows = np.flatnonzero(attended.meetings)
     rows = rows[sort_rows(-caused[rows], -last[rows])]
     stragglers = _STRAGGLERS.of(SimpleNamespace(
-        devices=devices,
-        device=rows,
-        meetings=attended.meetings[rows],
+        devices=devices, device=rows, meetings=attended.meetings[rows],
         last_count=np.where(attended.shows_last, last, -1)[rows],
         late_ps=attended.late_ps[rows],
         waited_ps=np.where(attended.shows_wait, attended.waited_ps, -1)[rows],
