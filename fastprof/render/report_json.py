@@ -1,6 +1,6 @@
 """Reports as JSON: figures with unit and definition, notices, and tables with descriptions of their columns.
 
-    {"analysis": "overview", "fastprof_version": "…", "schema_version": "3",
+    {"analysis": "overview", "fastprof_version": "…", "schema_version": "4",
      "scalars": {
     "step_time_ps": {"value": 7000000000, "unit": "ps", "definition": "…", "reason": null},
      …},

@@ -55,7 +55,7 @@ def divide_or_null(part: npt.NDArray[Any], whole: npt.NDArray[Any] | float) -> p
     return pa.array(np.divide(part, wholes, out=np.zeros(len(part)), where=wholes != 0), mask=wholes == 0)
 
 
-VERSION = "3"
+VERSION = "4"
 """Goes up when a column is renamed, retyped or removed."""
 
 REASON: Final = b"reason"

@@ -40,7 +40,7 @@ def test_the_whole_document() -> None:
     assert json.loads(parsed) == {
         "analysis": "sample_analysis",
         "fastprof_version": fastprof.__version__,
-        "schema_version": "3",
+        "schema_version": "4",
         "scalars": {
             "event_count": scalar(2**63 - 1, None, "events of all hosts"),
             "total_ps": scalar(None, "ps", "sum of durations", "not asked for"),
