@@ -29,13 +29,14 @@ def make_timeline_document(run: ViewedRun, first: int = 0, most: int = MOST) -> 
     ``first`` on, in the order of processes."""
     seen = run.snapshot
     shown, passed, last = [], 0, first + most
-    for host in seen.ready:
-        at, passed = passed, passed + len(host.store.tracks) + len(host.counters)
-        for process in _list_processes(seen, host) if at < last and passed > first else ():
-            rows = slice(max(first - at, 0), max(last - at, 0))
-            tracks = {name: column[rows] for name, column in process["tracks"].items()}
-            at += len(process["tracks"]["id"])
-            shown += [process | {"tracks": tracks}] if tracks["id"] else []
+    listed = run.listed
+    if listed is None or listed[0] is not seen:  # the page asks for parts one after another
+        run.listed = listed = (seen, [process for host in seen.ready for process in _list_processes(seen, host)])
+    for process in listed[1]:
+        rows = slice(max(first - passed, 0), max(last - passed, 0))
+        tracks = {name: column[rows] for name, column in process["tracks"].items()}
+        passed += len(process["tracks"]["id"])
+        shown += [process | {"tracks": tracks}] if tracks["id"] else []
     return {
         "key": seen.key,
         "state": "ready" if seen.is_whole else "building",

@@ -500,6 +500,8 @@ class ViewedRun:
         self.starts_unix_ns = [environment.start_unix_ns for environment in environments]
         self.offsets_ps = make_host_clocks(self.starts_unix_ns).offsets_ps
         self._issued: dict[str, Snapshot] = {}
+        self.listed: tuple[Snapshot, list[dict[str, Any]]] | None = None
+        """Processes with their tracks, as documents of the page, and the snapshot that shows them."""
         self.changes = Changes()
         self.snapshot = self._look()
 

@@ -54,7 +54,7 @@ class Timeline:
         self.settle()
 
     def settle(self) -> None:
-        self.page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=20_000)
+        self.page.wait_for_function("() => window.fastprofTimeline?.idle()", timeout=60_000)
 
     def ask(self, what: str, *given: Any) -> Any:
         return self.page.evaluate(f"given => window.fastprofTimeline.{what}(...given)", list(given))
