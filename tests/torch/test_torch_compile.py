@@ -42,9 +42,7 @@ def test_types_and_other_ops_are_changes_too() -> None:
         FIRST, *region("0/0", 500, shaped("aten::mm", 510, "[[16,32]]")),
         SECOND, *region("0/1", 1500, shaped("aten::mm", 1510, "[[16,32]]", '["c10::BFloat16"]')),
     )  # fmt: skip
-    assert rows(typed, "recompilations", "change", "before", "after") == [
-        ("type", "float[16,32]", "c10::BFloat16[16,32]")
-    ]
+    assert rows(typed, "recompilations", "change", "before", "after") == [("type", "float[16,32]", "BFloat16[16,32]")]
     other = diagnose(
         FIRST, *region("0/0", 500, shaped("aten::mm", 510, "[[16,32]]")),
         SECOND, *region("0/1", 1500, shaped("aten::add", 1510, "[[16,32]]")),
