@@ -16,6 +16,7 @@ from small_cuts import cut_small
 from trace_builder import Event, aggregated, event, line, plane, xspace
 
 import fastprof
+from fastprof.schema.tables import VERSION
 
 COLUMNS = ("name", "count", "total_ps", "self_ps", "mean_ps", "min_ps", "max_ps")
 Summary = list[tuple[Any, ...]]
@@ -124,7 +125,7 @@ def test_columns_say_what_they_are() -> None:
     assert {field.name for field in schema if field.nullable} == {"name", "mean_ps", "min_ps", "max_ps"}
     assert {field.name for field in schema if field.metadata.get(b"unit") == b"ps"} == set(COLUMNS[2:])
     assert all(field.metadata[b"description"] for field in schema)
-    assert schema.metadata[b"fastprof.schema_version"] == b"3"
+    assert schema.metadata[b"fastprof.schema_version"] == VERSION.encode()
 
 
 # ---- large sums -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import fastprof
 from fastprof.decode.blocks import Block
 from fastprof.decode.decoder import Decoder
 from fastprof.errors import CaptureError, NotFoundError, UsageError
+from fastprof.schema.tables import VERSION
 from fastprof.tables.table_set import TABLES
 
 A, B = "2026_01_01_00_00_00", "2026_01_02_00_00_00"
@@ -162,7 +163,7 @@ def test_every_table_has_the_rows_of_each_run(name: str, both: fastprof.Profile)
     same = [column for column in names if column not in {"run", *ids}]
     assert plain(table.select(same)).equals(plain(pa.concat_tables([plain(part.select(same)) for part in rows])))
     field = table.schema.field("run")
-    assert field.metadata[b"description"] and table.schema.metadata[b"fastprof.schema_version"] == b"3"
+    assert field.metadata[b"description"] and table.schema.metadata[b"fastprof.schema_version"] == VERSION.encode()
     for column in names:
         if column != "run":
             assert table.schema.field(column).metadata == rows[0].schema.field(column).metadata
