@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from gate import few
 
 from fastprof.cli.main import main
 from fastprof.decode import array_memory
+from fastprof.engines import processes
 
 DEMO = Path(__file__).parents[1] / "demo"
 _LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory limits need Linux")
@@ -55,6 +57,31 @@ def test_answers_are_equal_when_all_arrays_are_files(session: str, tmp_path: Pat
 def test_a_limit_below_the_least_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, str(DEMO / "pod"), "--memory", "100MiB"]) == 2
     assert capsys.readouterr().err == "fastprof: a memory limit must be at least 192.0 MiB\n"
+
+
+@_LINUX
+def test_processes_of_a_pool_have_a_limit_each() -> None:
+    """An array larger than the limit is a file in a process with a limit, and none in one without."""
+    size = 100 << 20
+    for memory, in_files in ((array_memory.LEAST, size), (None, 0)):
+        with processes(1, memory=memory)() as pool:
+            assert pool.submit(_count_bytes_in_files, size).result() == in_files
+
+
+def _count_bytes_in_files(size: int) -> int:
+    from fastprof._native import border
+
+    array = np.zeros(size, np.uint8)
+    return int(border.sum_blocks()[1]) if len(array) else -1
+
+
+@_LINUX
+@pytest.mark.parametrize(
+    ("most", "processes", "limit"), [(800 << 20, 2, 400 << 20), (800 << 20, 8, 192 << 20), (None, 2, 2 << 30)]
+)
+def test_processes_share_a_limit(most: int | None, processes: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_memory, "_count_machine_bytes", lambda: 64 << 30)
+    assert array_memory.share_limit(most, processes) == limit
 
 
 @_LINUX

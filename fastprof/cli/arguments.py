@@ -80,8 +80,8 @@ def add_reading(parser: argparse.ArgumentParser, *, limits_memory: bool = True) 
             "--memory",
             metavar="SIZE",
             type=parse_size,
-            help="memory of this process; larger arrays are temporary files (default: size of the captures, from "
-            "256MiB to 2GiB and a quarter of the machine)",
+            help="memory of this process, and of all --jobs together; larger arrays are temporary files (default: "
+            "size of the captures, from 256MiB to 2GiB and a quarter of the machine)",
         )
     _mark_common(group)
 
@@ -329,9 +329,10 @@ def get_jobs(args: argparse.Namespace) -> dict[str, Any]:
     """Return --jobs as a parameter of ``load``, if it is given."""
     if getattr(args, "jobs", None) is None:
         return {}
+    from fastprof.decode.array_memory import share_limit
     from fastprof.engines.executors import processes
 
-    return {"executor": processes(args.jobs)}
+    return {"executor": processes(args.jobs, memory=share_limit(args.memory, args.jobs))}
 
 
 def get_reading(args: argparse.Namespace) -> dict[str, Any]:

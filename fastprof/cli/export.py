@@ -139,6 +139,7 @@ def _add_to_tables(args: argparse.Namespace) -> None:
 
 
 def _add_all_runs(args: argparse.Namespace) -> None:
+    from fastprof.decode.array_memory import share_limit
     from fastprof.profile import run_exports
 
     if len(args.session) != 1 or args.session == ["-"]:
@@ -150,7 +151,7 @@ def _add_all_runs(args: argparse.Namespace) -> None:
     outcome = run_exports.add_all_runs(
         args.session[0],
         args.output,
-        reading=reading,
+        reading=reading | {"memory": share_limit(args.memory, args.jobs or 1)},
         filters=arguments.get_filters(args),
         settings=_get_settings(args),
         jobs=args.jobs,

@@ -42,22 +42,34 @@ def limit_memory(most: int) -> None:
     The limit counts the arrays that the calling thread makes from now on, and those of threads of this package.
     Raises UsageError below 192 MiB, UnreadableError if no directory for temporary files is on a disk.
     """
+    _bind(most, find_folder_for(most))
+
+
+def find_folder_for(most: int) -> str:
+    """Return the directory for temporary files of a limit. Raises what ``limit_memory`` raises."""
     if most < LEAST:
         raise UsageError(f"a memory limit must be at least {format_size(LEAST)}")
     folder = find_disk_folder()
     if folder is None:
         text = "a memory limit needs a directory on a disk for temporary files, and all known ones are in memory"
         raise UnreadableError(f"{text} (TMPDIR sets the directory)", path=tempfile.gettempdir())
-    _bind(most, folder)
+    return folder
 
 
-def limit_by_default(size: int) -> None:
-    """Limit memory to ``size``, the bytes of the captures, to a quarter of the machine and to 2 GiB, but never below
-    256 MiB. Memory stays unlimited if temporary files would be in memory."""
+def limit_by_default(size: int | None = None) -> None:
+    """Limit memory to ``size``, the bytes of the captures if they are known, to a quarter of the machine and to 2 GiB,
+    but never below 256 MiB. Memory stays unlimited if temporary files would be in memory."""
     folder = find_disk_folder()
     if folder is not None:
-        most = min(size, _MOST_BY_DEFAULT, _count_machine_bytes() // _SHARE_OF_MACHINE)
-        _bind(max(most, _LEAST_BY_DEFAULT), folder)
+        most = min(_MOST_BY_DEFAULT, _count_machine_bytes() // _SHARE_OF_MACHINE)
+        _bind(max(most if size is None else min(size, most), _LEAST_BY_DEFAULT), folder)
+
+
+def share_limit(most: int | None, processes: int) -> int | None:
+    """Return the limit of each of several processes: a part of ``most``, or of a quarter of the machine, but at least
+    192 MiB. None: temporary files would be in memory."""
+    whole = _count_machine_bytes() // _SHARE_OF_MACHINE if most is None else most
+    return None if find_disk_folder() is None else max(min(whole // processes, most or _MOST_BY_DEFAULT), LEAST)
 
 
 def adopt_thread() -> None:

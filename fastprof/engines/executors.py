@@ -11,15 +11,19 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Final
 
+from fastprof.decode.array_memory import find_folder_for, limit_memory
 from fastprof.errors import UsageError
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
 
 
-def processes(workers: int, memory_bytes: int | None = None) -> Callable[[], ProcessPoolExecutor]:
+def processes(
+    workers: int, memory_bytes: int | None = None, memory: int | None = None
+) -> Callable[[], ProcessPoolExecutor]:
     """Return a function that makes a pool of processes for ``load(executor=…)``. ``memory_bytes``: of data that each
     may have; a host that needs more is a MemoryLimitError, where the system might have killed the process (Linux).
+    ``memory``: limit of each, at least 192 MiB, as ``load(memory=…)`` sets one; default: none.
 
     They are spawned, never forked, because Arrow's threads do not survive a fork: a script that starts them keeps its
     work below ``if __name__ == "__main__":``.
@@ -28,11 +32,13 @@ def processes(workers: int, memory_bytes: int | None = None) -> Callable[[], Pro
         raise UsageError("processes takes an integer of at least 1")
     if memory_bytes is not None and (not isinstance(memory_bytes, int) or memory_bytes < 1):
         raise UsageError("memory_bytes must be an integer of at least 1")
+    if memory is not None:
+        find_folder_for(memory)
 
     def pool() -> ProcessPoolExecutor:
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             raise UsageError(f"this is a process that the script started, which imports it first: {GUARD}")
-        return Pool(workers, memory_bytes)
+        return Pool(workers, memory_bytes, memory)
 
     return pool
 
@@ -45,10 +51,10 @@ GUARD: Final = (
 class Pool(ProcessPoolExecutor):
     """``why_none_began``: what keeps processes from beginning, once one of them has ended; None: some began."""
 
-    def __init__(self, workers: int, memory_bytes: int | None) -> None:
+    def __init__(self, workers: int, memory_bytes: int | None, memory: int | None = None) -> None:
         context = multiprocessing.get_context("spawn")
         self._began = context.Event()
-        super().__init__(workers, context, initializer=_begin_process, initargs=(memory_bytes, self._began))
+        super().__init__(workers, context, initializer=_begin_process, initargs=(memory_bytes, memory, self._began))
 
     def why_none_began(self) -> str | None:
         if self._began.is_set():
@@ -59,7 +65,7 @@ class Pool(ProcessPoolExecutor):
         )
 
 
-def _begin_process(memory_bytes: int | None, began: Event) -> None:
+def _begin_process(memory_bytes: int | None, memory: int | None, began: Event) -> None:
     """An interrupt of the terminal reaches all its processes: who started these ends them, and if it is killed, they
     end by themselves."""
     began.set()
@@ -69,6 +75,8 @@ def _begin_process(memory_bytes: int | None, began: Event) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    if memory is not None:
+        limit_memory(memory)
 
 
 def _end_with_parent() -> None:

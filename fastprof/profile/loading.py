@@ -61,7 +61,7 @@ def load(
     ``max_unpacked``: the largest unpacked size of a compressed capture, in bytes; default: 16 GiB. A
     larger value also raises the memory limit of names, planes and lines, otherwise proportional to the capture.
     ``memory``: bytes that this process may use, at least 192 MiB; default: no limit. Arrays beyond it are temporary
-    files, of threads that loaded with a limit and of fastprof's own; an executor's processes have no limit.
+    files, of threads that loaded with a limit and of fastprof's own; ``processes(n, memory=…)`` limits an executor's.
     ``progress``: called with a stage, the amount done, and the total.
 
     ``executor``: a concurrent.futures.Executor, or a function that makes one, such as
