@@ -15,15 +15,17 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 MIB = 1 << 20
+SAMPLED_EVERY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A command. One that ``reports`` times itself, and prints seconds and facts as JSON on its last line.
 
-    It takes part in every ``every``-th round only, where it is slow.
+    It takes part in every ``every``-th round only, where it is slow. ``samples``: its anonymous memory is sampled.
     """
 
     name: str
@@ -31,13 +33,14 @@ class Job:
     reports: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     every: int = 1
+    samples: bool = False
 
 
 @dataclass(slots=True)
 class Outcome:
     """All runs of a job: seconds of each repetition, and of the first of each process if that is measured separately;
-    processor seconds if they are reported; seconds from start to end of each process, and its peak resident bytes; its
-    counts."""
+    processor seconds if they are reported; seconds from start to end of each process, and its peak resident bytes; the
+    highest sample of its anonymous memory; its counts."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
@@ -45,6 +48,7 @@ class Outcome:
     firsts: list[float] = field(default_factory=list)
     wholes: list[float] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
+    anonymous: int = 0
     facts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -77,6 +81,8 @@ def run(job: Job, outcome: Outcome) -> None:
     with tempfile.TemporaryFile() as complaints:
         with subprocess.Popen(job.command, stdout=stdout, stderr=complaints, env=environment) as child:
             said = child.stdout.read() if child.stdout else b""
+            if job.samples:
+                outcome.anonymous = max(outcome.anonymous, sample_anonymous(child.pid))
             _, status, usage = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
         wall = time.perf_counter() - began
@@ -94,6 +100,15 @@ def run(job: Job, outcome: Outcome) -> None:
         outcome.facts = report.get("facts", {})
     else:
         outcome.seconds.append(wall)
+
+
+def sample_anonymous(process: int) -> int:
+    """Waits until a child ends, and returns the highest of the sampled sizes of its anonymous memory, in bytes."""
+    status, peak = Path(f"/proc/{process}/status"), 0
+    while "RssAnon:" in (text := status.read_text()):  # a process that has ended has no memory
+        peak = max(peak, int(text.partition("RssAnon:")[2].split()[0]) * 1024)
+        time.sleep(SAMPLED_EVERY_S)
+    return peak
 
 
 def interleave(jobs: Sequence[Job], rounds: int, *, quiet: bool = False) -> dict[str, Outcome]:

@@ -27,6 +27,7 @@ from section_analyses import analyses, analyses_memory, million_device_events
 from section_decoding import decoding, whole_programs
 from section_export import export
 from section_growth import growth, memory_growth, pipelines_growth, pod
+from section_limits import limits
 from section_memory import memory
 from section_memory_tf_data import memory_profile, tf_data
 from section_shapes import shapes
@@ -69,6 +70,7 @@ ALL: dict[str, Callable[[Plan], Section]] = {
     "decoding": decoding,
     "whole-programs": whole_programs,
     "memory": memory,
+    "limits": limits,
     "export": export,
     "starting": starting,
     "shapes": shapes,

@@ -370,6 +370,17 @@ def test_growth_has_a_row_for_each_analysis(benchmarks: Benchmarks, monkeypatch:
     assert [[row[0] for row in one.rows] for one in others] == [["memory-profile"], ["tf-data"]]
 
 
+def test_limits_has_a_row_for_each_shape_and_verb(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = benchmarks.section_limits
+    monkeypatch.setattr(limits, "VERBS", {verb: limits.VERBS[verb] for verb in ("overview", "trace")})
+    monkeypatch.setattr(limits, "SMALL_SIZES", {"host": limits.SMALL_SIZES["host"]})
+    section = limits.limits(plan(benchmarks))
+
+    assert [row[:2] for row in section.rows] == [("host, 0, 0 MiB", "`overview`"), ("host, 0, 0 MiB", "`trace`")]
+    assert all(len(row) == len(section.header) and row[-1] == "at most 600: met" for row in section.rows)
+    assert all(int(row[5].removesuffix(" MiB")) > 10 for row in section.rows)
+
+
 @left_to_test_all
 def test_pod_has_a_row_for_each_size_and_counts_every_step(
     benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch
@@ -411,5 +422,5 @@ def captures_of_size(captures: ModuleType, name: str) -> str:
 
 
 def test_every_section_of_the_page_has_a_name(benchmarks: Benchmarks) -> None:
-    names = {"analyses", "analyses-memory", "devices", "growth", "pod", "in-process"}
+    names = {"analyses", "analyses-memory", "devices", "growth", "limits", "pod", "in-process"}
     assert names | {"memory-profile", "tf-data", "memory-growth", "pipelines-growth"} <= set(benchmarks.run.ALL)

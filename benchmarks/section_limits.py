@@ -1,0 +1,70 @@
+"""Time and memory of verbs under a memory limit, on captures of growing size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ab import program
+from captures import HUGE, MAIN, Capture, capture, scratch
+from measure import MIB, Job, Outcome, interleave
+from section import Plan, Section, at_most, seconds
+from section_growth import OFF_THE_LINE, farthest
+
+LIMIT = 600 * MIB
+VERBS = {
+    "overview": (),
+    "diagnosis": (),
+    "op-stats": (),
+    "steps": (),
+    "events": (),
+    "export": ("-o", "{out}/dataset"),
+    "trace": ("-o", "{out}/trace.pftrace", "--force"),
+    "report": ("-o", "{out}/report.html", "--force"),
+}
+"""Verbs, and what they write beside their answer."""
+SIZES = {"host": (MAIN, "host-1gb", HUGE), "device": ("device-100mb", "device-1gb")}
+SMALL_SIZES = {"host": ("host-500k", "host-1m"), "device": ("device-10mb", "device-1m")}
+
+
+def limits(plan: Plan) -> Section:
+    """From a tenth of a gigabyte to 4.5 GiB of host events, and to a gigabyte of device ops."""
+    section = Section(
+        "Memory limit",
+        f"Whole processes with `--memory {LIMIT // MIB}MiB`: seconds, and in brackets the peak of anonymous memory in"
+        " MiB, sampled. Temporary files, which the kernel may evict, do not count. Off the line is the largest"
+        " distance of a time from the line of least squares through the times, as a share of the line's.",
+        ("capture", "what", "seconds (MiB) by size", "off the line", "asked", "peak", "asked"),
+    )
+    for shape, names in (SIZES if plan.huge else SMALL_SIZES).items():
+        taken = [capture(name) for name in names]
+        sizes = ", ".join(f"{one.bytes / MIB:,.0f}" for one in taken)
+        done = _measure(taken, plan.part(5, 1))
+        for verb in VERBS:
+            outcomes = [done[f"{verb} {one.name}"] for one in taken]
+            section.add(f"{shape}, {sizes} MiB", f"`{verb}`", *_judge(taken, outcomes))
+    return section
+
+
+def _measure(taken: Sequence[Capture], rounds: int) -> dict[str, Outcome]:
+    done: dict[str, Outcome] = {}
+    for one in taken:
+        one.warm()
+        with scratch() as out:
+            jobs = [_limited(one, verb, words, out) for verb, words in VERBS.items()]
+            done |= interleave(jobs, rounds)
+    return done
+
+
+def _limited(one: Capture, verb: str, words: Sequence[str], out: Path) -> Job:
+    own = [word.format(out=out) for word in words]
+    command = (program("fastprof"), verb, str(one.path), "--memory", str(LIMIT), "-q", *own)
+    return Job(f"{verb} {one.name}", command, samples=True)
+
+
+def _judge(taken: Sequence[Capture], outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    off = farthest([one.bytes for one in taken], [outcome.median for outcome in outcomes])
+    peak = max(outcome.anonymous for outcome in outcomes)
+    cells = [f"{seconds(outcome)} ({outcome.anonymous / MIB:,.0f})" for outcome in outcomes]
+    on_line = at_most(off, OFF_THE_LINE)
+    return ", ".join(cells), f"{off:.2f}", on_line, f"{peak / MIB:,.0f} MiB", at_most(peak / MIB, LIMIT // MIB)
