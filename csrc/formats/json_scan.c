@@ -238,6 +238,8 @@ static fp_json_step at_event(fp_json_scan *scan) {
 
 /* ---- salvage ---- */
 
+enum { DEEPEST_SALVAGED = 64 };
+
 /* Looks for a brace where an event can begin, and has the index begin there. */
 static fp_json_step look(fp_json_scan *scan) {
   const uint8_t *text = scan->text.data;
@@ -258,8 +260,22 @@ static fp_json_step look(fp_json_scan *scan) {
   return FP_WALK_ITEM;
 }
 
+/* Whether brackets from the walk on are nested deeper than in any event. Without this, each of many nested objects would
+ * be read to its end, or to the end of the text. */
+static bool is_deep(const fp_json_scan *scan) {
+  uint32_t depth = 0;
+  for (size_t i = scan->walk.mark; i < scan->mark_count; i++) {
+    uint8_t byte = scan->text.data[scan->marks[i]];
+    if (byte == '"') i++;
+    else if ((byte == '{' || byte == '[') && ++depth > DEEPEST_SALVAGED) return true;
+    else if ((byte == '}' || byte == ']') && !--depth) return false;
+  }
+  return false;
+}
+
 /* Whether the object at the walk is an event. END: it is; FAULT: it is not. */
 static fp_json_step probe(const fp_json_scan *scan) {
+  if (is_deep(scan)) return FP_WALK_FAULT;
   const fp_json_view view = {scan->text.data, scan->marks, scan->has, scan->mark_count};
   fp_json_walk walk = {scan->walk.at + 1, scan->walk.mark + 1, true};
   fp_json_value key, value;

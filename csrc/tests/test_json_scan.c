@@ -156,6 +156,18 @@ static void damage_is_passed_over_if_salvaged(void) {
   SALVAGED("[{\"ph\":1},]x", "event@1 ph=1\nlost@11 1\n");
 }
 
+/* An event is found however deep it lies. Were each open object read to the end of the text, this would take an hour. */
+static void objects_that_never_end_are_passed_over(void) {
+  enum { COUNT = 100000 };
+  static const char open[] = "{\"a\":[";
+  static char text[COUNT * (sizeof open - 1) + 40], wanted[99];
+  size_t size = (size_t)sprintf(text, "[{\"ph\"},");
+  for (size_t i = 0; i < COUNT; i++) memcpy(text + size, open, sizeof open - 1), size += sizeof open - 1;
+  sprintf(wanted, "lost@1 %zu\nevent@%zu ph=1\nlost@%zu 1\n", size - 1, size, size + sizeof "{'ph':1}" - 1);
+  size += (size_t)sprintf(text + size, "{\"ph\":1}}");
+  check_found(text, size, true, wanted);
+}
+
 static void deep_values_are_stepped_over(void) {
   enum { DEPTH = 600 };
   static char text[2 * DEPTH + 40];
@@ -203,6 +215,7 @@ int main(void) {
   RUN(other_writers_are_read_with_a_remark);
   RUN(damage_is_a_fault);
   RUN(damage_is_passed_over_if_salvaged);
+  RUN(objects_that_never_end_are_passed_over);
   RUN(deep_values_are_stepped_over);
   RUN(long_values_are_cut);
   RUN(memory_may_run_out_anywhere);
