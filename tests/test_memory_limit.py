@@ -43,6 +43,40 @@ print(most_in_files)
 """
 
 
+_ADOPTED = """
+import sys
+import threading
+import fastprof
+from fastprof.decode import array_memory
+from fastprof.export import trace_files
+from fastprof.viewer import viewed_run
+
+def note(owner, name):
+    usual = getattr(owner, name)
+    def noted(*words):
+        seen.append((name, array_memory._THREAD.is_adopted))
+        return usual(*words)
+    setattr(owner, name, noted)
+
+seen = []
+note(trace_files, "derive_timeline")
+note(viewed_run, "open_raw_store")
+profile = fastprof.load(sys.argv[1], memory=array_memory.LEAST)
+profile.to_trace(sys.argv[2] + "/trace.json")
+run = viewed_run.ViewedRun(profile, None, threading.Event())
+run.start()
+run.wait_for_end(60)
+assert seen == [("derive_timeline", True), ("open_raw_store", True)], seen
+"""
+
+
+@_LINUX
+def test_a_limit_counts_arrays_of_threads_that_write_traces_and_build_stores(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _ADOPTED, str(DEMO / "xla"), str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
 @_LINUX
 @pytest.mark.parametrize("session", few(["xla", "logdir", "pod", "memory", "tf-data", "serving", "kernel"], 3))
 def test_answers_are_equal_when_all_arrays_are_files(session: str, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ from fastprof.analyses.contract import (
     get_known,
     make_scalars,
 )
+from fastprof.decode.array_memory import adopt_thread
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.index import Index
 from fastprof.decode.jobs import OTHER_PHASE, SEVERAL_JOBS
@@ -479,7 +480,7 @@ def _index_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None]:
     if not fresh or not single or session.workers.threads == 1 or session.workers.progress is not None:
         yield
         return
-    with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
+    with ThreadPoolExecutor(1, thread_name_prefix="fastprof", initializer=adopt_thread) as pool:
         pool.submit(_read_index, session.index)
         yield
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from fastprof._native import records
 from fastprof._version import __version__
+from fastprof.decode.array_memory import adopt_thread
 from fastprof.decode.decoder import EVENT_COLUMNS, STAT_COLUMNS, Request
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.workers import Workers
@@ -170,7 +171,7 @@ def _stream(tables: TableSet, folder: HostSink, names: Sequence[str], tally: Tal
     decoder = tables.decoder(request)
     with ExitStack() as open_files:
         outputs = {name: open_files.enter_context(folder.open(name, partial(_empty, tables, name))) for name in names}
-        pool = open_files.enter_context(ThreadPoolExecutor(len(outputs)))
+        pool = open_files.enter_context(ThreadPoolExecutor(len(outputs), initializer=adopt_thread))
         writing: list[Future[None]] = []
         read = 0
         for share in decoder.shares(ROW_GROUP):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from fastprof._native import records
 from fastprof._native.trace_writers import Batch, JsonWriter, Kinds, PerfettoWriter
 from fastprof._version import __version__
+from fastprof.decode.array_memory import adopt_thread
 from fastprof.decode.decoder import Request
 from fastprof.decode.selection import Selection, match_texts
 from fastprof.decode.text_pools import TextTable
@@ -467,7 +468,7 @@ def _format_batches(
 ) -> Iterator[bytes]:
     """While one batch is formatted, the one before is the caller's to write, and the next is decoded."""
     writing: Future[bytes] | None = None
-    with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
+    with ThreadPoolExecutor(1, thread_name_prefix="fastprof", initializer=adopt_thread) as pool:
         for share in batches.shares():
             batch = batches.batch(batches.decode(share))
             written = b"" if writing is None else writing.result()

@@ -461,10 +461,10 @@ class Spill:
 T = TypeVar("T")
 
 
-def prefetch(chunks: Iterator[T]) -> Generator[T, None, None]:
-    """Yield the same chunks, while a thread makes the next one."""
+def prefetch(chunks: Iterator[T], begin: Callable[[], None] | None = None) -> Generator[T, None, None]:
+    """Yield the same chunks, while a thread makes the next one. ``begin``: called by the thread first."""
     try:
-        with ThreadPoolExecutor(1, thread_name_prefix="fastprof") as pool:
+        with ThreadPoolExecutor(1, thread_name_prefix="fastprof", initializer=begin) as pool:
             coming = pool.submit(next, chunks, None)
             while (piece := coming.result()) is not None:
                 coming = pool.submit(next, chunks, None)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastprof.decode.array_memory import adopt_thread
 from fastprof.decode.selection import Selection
 from fastprof.errors import UsageError
 from fastprof.export.new_files import open_new_file, wrap_output_errors
@@ -126,9 +127,9 @@ class Trace:
 
     def _plain(self) -> Iterator[bytes]:
         if self.file is not None:
-            return prefetch(self.file.chunks())
+            return prefetch(self.file.chunks(), adopt_thread)
         if self._form == XPROF:
-            return prefetch(xprof_chunks(self._tables, XPROF, max_text=self._max_text))
+            return prefetch(xprof_chunks(self._tables, XPROF, max_text=self._max_text), adopt_thread)
         selection = self._tables.selection
         start, end = _get_window_ms(self._tables)
         all_times = TableSet(self._tables.session, replace(selection, time_ps=None, host_times=None))
@@ -140,7 +141,7 @@ class Trace:
             end_ms=end,
             max_text=self._max_text,
         )
-        return prefetch(pieces)
+        return prefetch(pieces, adopt_thread)
 
 
 def _compress_chunks(chunks: Iterator[bytes]) -> Iterator[bytes]:

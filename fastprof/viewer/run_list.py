@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastprof._version import __version__
+from fastprof.decode.array_memory import adopt_thread
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import ChangedError, FastprofError
 from fastprof.inputs.log_directory import is_transient, split_name
@@ -247,6 +248,7 @@ class RunTrends:
 
     def _compute(self) -> None:
         """Compute the rows of a request one after the other; begin again only for another request."""
+        adopt_thread()
         done: Sequence[Run] | None = None
         while not self._stopping.is_set():
             with self._lock:

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof._version import __version__
+from fastprof.decode.array_memory import adopt_thread
 from fastprof.decode.plane_kinds import find_device_of_plane, is_gpu_plane
 from fastprof.decode.single_event import METADATA, EventStats
 from fastprof.decode.workers import HOSTS_READ, Progress
@@ -579,6 +580,7 @@ class ViewedRun:
 
     def build(self) -> None:
         """Build all stages of all hosts, once, in the thread of ``start``."""
+        adopt_thread()
         try:
             for stage in (self._show, self._derive):
                 for host in self.hosts:
