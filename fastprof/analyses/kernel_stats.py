@@ -7,6 +7,7 @@ use have one row; figures missing from the launch records are null. Formulas: do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ from fastprof.derive.ops.gpu_kernels import (
     estimate_fusible_time,
     find_longest_kernel,
     group_kernels_by_op,
+    merge_kernels,
     sum_tensor_core_time,
 )
 from fastprof.derive.ops.record_checks import check_records
@@ -250,12 +252,14 @@ SECTIONS = (
 @dataclass(frozen=True, slots=True)
 class HostKernels:
     """Kernels of a host in order of first occurrence, or of several hosts in turn. ``planes``: number of GPU planes.
-    ``reasons``: why GPUs are taken to be of their makers, if unrecorded. ``ran``: whether GPUs ran anything."""
+    ``reasons``: why GPUs are taken to be of their makers, if unrecorded. ``ran``: whether GPUs ran anything.
+    ``is_merged``: whether rows are those of ``merge_kernels``, for other analyses, which do not look at each host."""
 
     planes: int
     rows: list[KernelRow]
     reasons: tuple[str, ...]
     ran: bool = False
+    is_merged: bool = False
 
 
 def of_host(host: Host, params: Params) -> HostKernels:
@@ -263,8 +267,8 @@ def of_host(host: Host, params: Params) -> HostKernels:
 
 
 def of_host_for_others(host: Host, params: Params) -> HostKernels:
-    """Return the host state without percentiles."""
-    return _sum_kernels(host, ())
+    """Return the host state without percentiles and launch configurations."""
+    return merge([replace(_sum_kernels(host, ()), is_merged=True)], params, {})
 
 
 def _sum_kernels(host: Host, percentiles: Sequence[int]) -> HostKernels:
@@ -452,12 +456,14 @@ def _find_longest(
 def merge(kept: Sequence[HostKernels], params: Params, shared: dict[Any, Any]) -> HostKernels:
     rows = [row for host in kept for row in host.rows]
     reasons = dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons)
-    return HostKernels(sum(host.planes for host in kept), rows, tuple(reasons), any(host.ran for host in kept))
+    planes, ran = sum(host.planes for host in kept), any(host.ran for host in kept)
+    is_merged = all(host.is_merged for host in kept)
+    return HostKernels(planes, merge_kernels(rows) if is_merged else rows, tuple(reasons), ran, is_merged)
 
 
 def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    rows = [row for host in kept for row in host.rows]
-    rows.sort(key=lambda row: (-row.ps[1], row.kernel, row.host))  # longest first, then by name and configuration
+    kept = [merge(kept, params, {})]
+    rows = sorted(kept[0].rows, key=lambda row: row.order)
     total = sum_exactly([row.ps[1] for row in rows], "the durations of kernels")
     tensor = sum(row.ps[1] for row in rows if row.uses)
     missed = sum(row.ps[1] for row in rows if row.misses)

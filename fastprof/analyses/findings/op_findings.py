@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -20,7 +21,13 @@ from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import OLD_KERNELS, ON_AMD, WITHOUT_TF32
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, read_array
 from fastprof.derive.devices.gpu_kernels import AMD, NVIDIA, SINCE_TF32, get_matrix_units, lack_tf32, multiplies
-from fastprof.derive.ops.gpu_kernels import normalize_kernel_name
+from fastprof.derive.ops.gpu_kernels import (
+    FEW_WARPS_PERCENT,
+    KernelRow,
+    estimate_occupancy,
+    merge_kernels,
+    normalize_kernel_name,
+)
 from fastprof.schema.columns import Bools, Float64s, Int64s
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
@@ -32,8 +39,6 @@ if TYPE_CHECKING:
 
 PADDED_SHARE: Final = 0.1
 """Share of padding from which an op counts: tiles of any size cost less."""
-FEW_WARPS_PERCENT: Final = 30.0
-"""Occupancy below which kernels without Tensor Cores hide little memory latency."""
 NEAR_ROOFLINE_PERCENT: Final = 60.0
 """Roofline efficiency from which an op is bound by the resource that is nearest to its peak."""
 AT_ROOFLINE_PERCENT: Final = 80.0
@@ -52,10 +57,11 @@ _TRANSPOSES: Final = compile_late(r"transpose|nchwtonhwc|nhwctonchw|SwapDimensio
 
 @dataclass(frozen=True, slots=True)
 class _OpColumns:
-    """Device ops, a row each, then kernels without such an op.
+    """Device ops, a row each, then kernels without such an op, merged.
 
     ``lost_ps``: time beyond the roofline, or -1; ``kernel``: name of the op's GPU kernel, or ""; ``single``: whether it
-    multiplies in 32 bits."""
+    multiplies in 32 bits; ``starved_ps``: ``estimate_starved_time`` of a kernel without an op, or -1; ``most_ps``,
+    ``most_starved_ps``: ``self_ps`` and ``starved_ps`` of the longest of merged kernels."""
 
     name: list[str]
     kernel: list[str]
@@ -65,6 +71,9 @@ class _OpColumns:
     communicates: Bools
     single: Bools
     self_ps: Int64s
+    most_ps: Int64s
+    starved_ps: Int64s
+    most_starved_ps: Int64s
     lost_ps: Int64s
     roofline_percent: Float64s
     compute_percent: Float64s
@@ -82,6 +91,7 @@ OpRule = tuple[Bools, Int64s]
 def find_slow_ops(facts: DiagnosisFacts) -> Iterator[Finding]:
     """Find ops that take longer than they need, by cause."""
     ops = _read_ops(facts)
+    longest = replace(ops, self_ps=ops.most_ps, starved_ps=ops.most_starved_ps)
     free = ~ops.communicates
     for cause, (title, certainty, evidence, is_bound, rule) in _RULES.items():
         has, cost = rule(ops)
@@ -89,7 +99,7 @@ def find_slow_ops(facts: DiagnosisFacts) -> Iterator[Finding]:
         if not has.any():
             continue
         free &= ~has
-        worst = int(np.flatnonzero(has)[np.argmax(cost[has])])
+        worst = int(np.flatnonzero(has)[np.argmax(rule(longest)[1][has])])
         total = facts.per_device(int(cost[has].sum()))
         if total:
             yield Finding(
@@ -140,7 +150,9 @@ def _match_precision(ops: _OpColumns) -> OpRule:
 
 def _match_few_warps(ops: _OpColumns) -> OpRule:
     """Match kernels of low occupancy, with time in proportion to warps."""
-    return ops.occupancy_percent < FEW_WARPS_PERCENT, _limit_to_lost(ops, 1.0 - ops.occupancy_percent / 100.0)
+    has = (ops.occupancy_percent < FEW_WARPS_PERCENT) | (ops.starved_ps > 0)
+    cost = _limit_to_lost(ops, 1.0 - ops.occupancy_percent / 100.0)
+    return has, np.where(ops.starved_ps >= 0, ops.starved_ps, cost)
 
 
 def _match_memory_bound(ops: _OpColumns) -> OpRule:
@@ -189,15 +201,20 @@ _RULES: Final = {
 def _read_ops(facts: DiagnosisFacts) -> _OpColumns:
     """Join ops and kernels. Rows of hlo_stats and of roofline are the same ops in the same order."""
     hlo, roofline = facts.columns(reports.HloStats.ops), facts.columns(reports.Roofline.ops)
-    kernels, hlo_names = facts.columns(reports.KernelStats.kernels), hlo.name.to_pylist()
-    kernel_names, op_names = kernels.name.to_pylist(), kernels.op_name.to_pylist()
+    kernels, hlo_names = merge_kernels(facts.report(reports.KernelStats).detail_as(list)), hlo.name.to_pylist()
+    kernel_names, op_names = [row.kernel.name for row in kernels], [row.op or None for row in kernels]
     of_op, alone = _join_kernels([*zip(kernel_names, op_names, strict=True)], hlo_names)
     extra = len(alone)
     names = [*hlo_names, *(op_names[k] or kernel_names[k] for k in alone)]
     at = [*of_op, *alone]
     exposed = set(facts.columns(reports.Communication.operations).name.to_pylist())
     bound = [*roofline.bound_by.to_pylist(), *[None] * extra]
-    occupancy, single = _estimate_occupancy(kernels), find_single_precision(kernels)
+    occupancy = np.array([*map(estimate_occupancy, kernels), None], np.float64)
+    single = [is_single_precision(row.kernel.name, row.uses, row.could) for row in kernels]
+    self_ps = read_array(hlo.self_ps, np.int64)
+
+    def read_kernels(ops: Int64s, of: Callable[[KernelRow], int | None]) -> Int64s:
+        return np.array([*ops.tolist(), *(of(kernels[k]) for k in alone)], np.int64)
 
     def read(column: pa.ChunkedArray) -> Float64s:
         return np.concatenate([read_array(column, np.float64), np.full(extra, np.nan)])
@@ -211,12 +228,15 @@ def _read_ops(facts: DiagnosisFacts) -> _OpColumns:
         by_memory=np.array([resource == "HBM" for resource in bound], bool),
         communicates=np.array([name in exposed or name.startswith("nccl") for name in names], bool),
         single=np.array([k >= 0 and single[k] for k in at], bool),
-        self_ps=np.concatenate([read_array(hlo.self_ps, np.int64), read_array(kernels.total_ps, np.int64)[alone]]),
+        self_ps=read_kernels(self_ps, lambda row: row.ps[1]),
+        most_ps=read_kernels(self_ps, lambda row: row.most_ps),
+        starved_ps=read_kernels(np.full_like(self_ps, -1), lambda row: row.starved_ps),
+        most_starved_ps=read_kernels(np.full_like(self_ps, -1), lambda row: row.most_starved_ps),
         lost_ps=np.where(np.isnan(lost), -1, lost).astype(np.int64),
         roofline_percent=read(roofline.roofline_percent),
         compute_percent=read(roofline.compute_peak_percent),
         padding_share=read(hlo.padding_share),
-        occupancy_percent=np.array([occupancy[k] if k >= 0 else np.nan for k in at], np.float64),
+        occupancy_percent=occupancy[at],  # the last one is unknown
     )
 
 
@@ -233,16 +253,6 @@ def _join_kernels(kernels: Sequence[tuple[str, str | None]], ops: list[str]) -> 
     return [rows.get(key, -1) for key in keys], alone
 
 
-def _estimate_occupancy(kernels: reports.KernelStats.kernels) -> Float64s:
-    """Return the occupancy of each kernel in percent, or NaN.
-
-    Tensor Core kernels need few warps: for them it is the percentage of multiprocessors that have a block."""
-    flags = zip(kernels.uses_tensor_cores.to_pylist(), kernels.could_use_tensor_cores.to_pylist(), strict=True)
-    on_units = np.array([uses is True or (uses is None and could is True) for uses, could in flags], bool)
-    filled = 100.0 * np.minimum(read_array(kernels.blocks_per_sm, np.float64), 1.0)
-    return np.where(on_units, filled, read_array(kernels.occupancy_percent, np.float64))
-
-
 def _make_kernel_key(op: str) -> str:
     """Return the name by which kernels are looked up for an op, with the kernel's name if the op's name has it."""
     of, apart, kernel = op.partition("/")
@@ -250,12 +260,14 @@ def _make_kernel_key(op: str) -> str:
 
 
 def find_single_precision(kernels: reports.KernelStats.kernels) -> list[bool]:
-    """Return whether each kernel of products could use Tensor Cores, but is named after arithmetic in more bits."""
-    flags = [*map(pa.ChunkedArray.to_pylist, (kernels.name, kernels.uses_tensor_cores, kernels.could_use_tensor_cores))]
-    return [
-        could is True and uses is False and (_SINGLE.search(name) or _OF_FLOATS.match(name)) is not None
-        for name, uses, could in zip(*flags, strict=True)
-    ]
+    """Return ``is_single_precision`` of each kernel."""
+    flags = map(pa.ChunkedArray.to_pylist, (kernels.name, kernels.uses_tensor_cores, kernels.could_use_tensor_cores))
+    return [*map(is_single_precision, *flags)]
+
+
+def is_single_precision(name: str, uses: bool | None, could: bool | None) -> bool:
+    """Return whether a kernel of products could use Tensor Cores, but is named after arithmetic in more bits."""
+    return could is True and uses is False and (_SINGLE.search(name) or _OF_FLOATS.match(name)) is not None
 
 
 CAUSE: Final = "elementwise"

@@ -44,7 +44,7 @@ class HloStats(Report, namedtuple("Figures", "program_count outside_compilation_
 
 
 class KernelStats(Report, namedtuple("Figures", "occurrences total_ps")):
-    kernels = namedtuple("kernels", "name op_name kind occurrences total_ps fusible_ps blocks_per_sm occupancy_percent "
+    kernels = namedtuple("kernels", "name op_name kind occurrences total_ps fusible_ps occupancy_percent "
                                     "uses_tensor_cores could_use_tensor_cores")  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Final, NamedTuple
 
@@ -188,7 +188,11 @@ class KernelRow(NamedTuple):
     type of the numbers that it computes with; None if it is unknown. ``ps``: count, total, minimum and maximum of its
     durations; ``ns``: the same in whole nanoseconds, as XProf adds them up, which leaves out durations of 0.
     ``detailed``: whether anything is recorded of its launch, without which XProf knows no kernel. ``percentiles``: of
-    its durations, as PERCENTILES; empty if they are not asked for."""
+    its durations, as PERCENTILES; empty if they are not asked for.
+
+    A row of ``merge_kernels`` sums several rows, and is otherwise the longest of them, which takes ``most_ps``.
+    ``starved_ps``, ``most_starved_ps``: sum and maximum of ``estimate_starved_time`` over them. Each is None if the row
+    is not merged."""
 
     host: str
     kernel: KernelKey
@@ -204,6 +208,14 @@ class KernelRow(NamedTuple):
     ns: tuple[int, int, int, int]
     detailed: bool
     percentiles: tuple[int, ...] = ()
+    most_ps: int | None = None
+    starved_ps: int | None = None
+    most_starved_ps: int | None = None
+
+    @property
+    def order(self) -> tuple[int, KernelKey, str]:
+        """Longest first, then by name and configuration."""
+        return -(self.ps[1] if self.most_ps is None else self.most_ps), self.kernel, self.host
 
     @property
     def op(self) -> str:
@@ -218,6 +230,60 @@ class KernelRow(NamedTuple):
     def misses(self) -> bool:
         """Return whether the kernel is known not to run on matrix units, but could."""
         return self.could and self.uses is False
+
+
+FEW_WARPS_PERCENT: Final = 30.0
+"""Occupancy below which kernels without Tensor Cores hide little memory latency."""
+
+
+def estimate_occupancy(row: KernelRow) -> float | None:
+    """Return the occupancy of a kernel in percent, or None if it is not recorded.
+
+    Tensor Core kernels need few warps: for them it is the percentage of multiprocessors that have a block."""
+    launch = gpu_kernels.drop_incredible(row.launch)
+    if row.uses is True or (row.uses is None and row.could):
+        return None if launch.blocks_per_sm is None else 100.0 * min(launch.blocks_per_sm, 1.0)
+    return launch.occupancy
+
+
+def estimate_starved_time(row: KernelRow) -> int:
+    """Return the time that a kernel with few warps would save with all of them, in proportion to the missing ones."""
+    percent = estimate_occupancy(row)
+    return 0 if percent is None or percent >= FEW_WARPS_PERCENT else round(row.ps[1] * (1.0 - percent / 100.0))
+
+
+def merge_kernels(rows: Iterable[KernelRow]) -> list[KernelRow]:
+    """Merge the kernels of one name and op, whatever their host and launch, in the order of the longest of each.
+
+    Kernels stay apart if they differ in ``uses``, ``could``, ``kind``, ``precision``, ``vendor``, or only one of them
+    has an occupancy: nothing that findings say of kernels depends on the rest."""
+    merged: dict[tuple[object, ...], KernelRow] = {}
+    for row in rows:
+        if row.most_ps is None:
+            starved = estimate_starved_time(row)
+            row = row._replace(most_ps=row.ps[1], starved_ps=starved, most_starved_ps=starved, percentiles=())
+        key = (
+            row.kernel.name, row.op, row.uses, row.op_could, row.vendor, row.kind, row.precision,
+            gpu_kernels.drop_incredible(row.launch).occupancy is None, estimate_occupancy(row) is None,
+        )  # fmt: skip
+        other = merged.get(key)
+        merged[key] = row if other is None else _merge_pair(other, row)
+    return sorted(merged.values(), key=lambda row: row.order)
+
+
+def _merge_pair(left: KernelRow, right: KernelRow) -> KernelRow:
+    longest = min(left, right, key=lambda row: row.order)
+    return longest._replace(
+        fusible=left.fusible + right.fusible,
+        ps=_add_sums(left.ps, right.ps),
+        ns=_add_sums(left.ns, right.ns),
+        starved_ps=(left.starved_ps or 0) + (right.starved_ps or 0),
+        most_starved_ps=max(left.most_starved_ps or 0, right.most_starved_ps or 0),
+    )
+
+
+def _add_sums(left: tuple[int, int, int, int], right: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    return left[0] + right[0], left[1] + right[1], min(left[2], right[2]), max(left[3], right[3])
 
 
 def sum_tensor_core_time(rows: Sequence[KernelRow]) -> int | None:
