@@ -192,7 +192,7 @@ class KernelRow(NamedTuple):
 
     A row of ``merge_kernels`` sums several rows, and is otherwise the longest of them, which takes ``most_ps``.
     ``starved_ps``, ``most_starved_ps``: sum and maximum of ``estimate_starved_time`` over them. Each is None if the row
-    is not merged."""
+    is not merged. Merged rows have neither ``ns`` nor ``percentiles``, and of a launch only what occupancy needs."""
 
     host: str
     kernel: KernelKey
@@ -255,35 +255,43 @@ def estimate_starved_time(row: KernelRow) -> int:
 def merge_kernels(rows: Iterable[KernelRow]) -> list[KernelRow]:
     """Merge the kernels of one name and op, whatever their host and launch, in the order of the longest of each.
 
-    Kernels stay apart if they differ in ``uses``, ``could``, ``kind``, ``precision``, ``vendor``, or only one of them
-    has an occupancy: nothing that findings say of kernels depends on the rest."""
+    Kernels stay apart if they differ in ``uses``, ``op_could``, ``kind``, ``precision``, ``vendor``, or only one of
+    them has an occupancy: nothing that findings say of kernels depends on the rest."""
     merged: dict[tuple[object, ...], KernelRow] = {}
     for row in rows:
-        if row.most_ps is None:
-            starved = estimate_starved_time(row)
-            row = row._replace(most_ps=row.ps[1], starved_ps=starved, most_starved_ps=starved, percentiles=())
-        key = (
-            row.kernel.name, row.op, row.uses, row.op_could, row.vendor, row.kind, row.precision,
-            gpu_kernels.drop_incredible(row.launch).occupancy is None, estimate_occupancy(row) is None,
-        )  # fmt: skip
+        mergeable = row if row.most_ps is not None else _make_mergeable(row)
+        lacks = mergeable.launch.estimated_occupancy is None, mergeable.launch.blocks_per_sm is None
+        key = (row.kernel.name, row.op, row.uses, row.op_could, row.vendor, row.kind, row.precision, lacks)
         other = merged.get(key)
-        merged[key] = row if other is None else _merge_pair(other, row)
+        merged[key] = mergeable if other is None else _merge_pair(other, mergeable)
     return sorted(merged.values(), key=lambda row: row.order)
+
+
+def _make_mergeable(row: KernelRow) -> KernelRow:
+    launch, starved = gpu_kernels.drop_incredible(row.launch), estimate_starved_time(row)
+    return row._replace(
+        launch=Launch(estimated_occupancy=launch.occupancy, blocks_per_sm=launch.blocks_per_sm),
+        ns=(0, 0, 0, 0),
+        percentiles=(),
+        most_ps=row.ps[1],
+        starved_ps=starved,
+        most_starved_ps=starved,
+    )
 
 
 def _merge_pair(left: KernelRow, right: KernelRow) -> KernelRow:
     longest = min(left, right, key=lambda row: row.order)
     return longest._replace(
         fusible=left.fusible + right.fusible,
-        ps=_add_sums(left.ps, right.ps),
-        ns=_add_sums(left.ns, right.ns),
+        ps=(
+            left.ps[0] + right.ps[0],
+            left.ps[1] + right.ps[1],
+            min(left.ps[2], right.ps[2]),
+            max(left.ps[3], right.ps[3]),
+        ),
         starved_ps=(left.starved_ps or 0) + (right.starved_ps or 0),
         most_starved_ps=max(left.most_starved_ps or 0, right.most_starved_ps or 0),
     )
-
-
-def _add_sums(left: tuple[int, int, int, int], right: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
-    return left[0] + right[0], left[1] + right[1], min(left[2], right[2]), max(left[3], right[3])
 
 
 def sum_tensor_core_time(rows: Sequence[KernelRow]) -> int | None:
