@@ -277,10 +277,12 @@ def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
     times: dict[tuple[str, str], list[int]] = {}
     for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
         times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)
+    for longest in times.values():
+        longest.sort(reverse=True)
     waits = []
     amounts = zip(rows.host, rows.device, rows.time_ps.tolist(), rows.count.tolist(), strict=True)
     for host, device, time_ps, count in amounts:
-        longest = sorted(times.get((host, device), ()), reverse=True)
+        longest = times.get((host, device), [])
         waits.append(_take_one_time(longest, time_ps) if count >= _LEAST_WAITS[recorded] else [])
     if not all(waits):
         return NEVER
@@ -307,8 +309,10 @@ def _take_one_time(times: list[int], left: int) -> list[int]:
     while count < len(times) and 2 * times[count] >= left:
         left -= times[count]
         count += 1
-    apart = [place for place, (before, after) in enumerate(pairwise(times), 1) if before >= _MUCH_LONGER * after]
-    return times[: apart[0] if count and apart else count]
+    if not count:
+        return []
+    apart = (place for place, (before, after) in enumerate(pairwise(times), 1) if before >= _MUCH_LONGER * after)
+    return times[: next(apart, count)]
 
 
 FIRST_STEP: Final = 0.9
