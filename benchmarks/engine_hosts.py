@@ -3,6 +3,7 @@
 python benchmarks/engine_hosts.py make FOLDER [--hosts 64] [--steps 125]      captures of a pod, most of them links
 python benchmarks/engine_hosts.py read FOLDER --jobs 2 overview op_stats      0: without an executor
 python benchmarks/engine_hosts.py copies FOLDER --hosts 10000 overview        one host, answered that many times
+python benchmarks/engine_hosts.py copies rank0.json.gz --hosts 512 overview   one capture, such as a rank of PyTorch
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ def read(folder: Path, jobs: int, names: list[str]) -> dict[str, Any]:
 
 
 def copies(folder: Path, hosts: int, names: list[str]) -> dict[str, Any]:
-    (first, *_) = sorted((folder / "plugins/profile/pod").glob("worker*"))
+    (first, *_) = [folder] if folder.is_file() else sorted((folder / "plugins/profile/pod").glob("worker*"))
+    ending = "".join(first.suffixes)
     with tempfile.TemporaryDirectory() as many:
         for number in range(hosts):
-            (Path(many) / f"worker{number:05}.xplane.pb").symlink_to(first.resolve())
+            (Path(many) / f"worker{number:05}{ending}").symlink_to(first.resolve())
         executor = Copies()
         found = measured(fastprof.load(many, executor=lambda: executor), names)
     assert executor.kept is not None
