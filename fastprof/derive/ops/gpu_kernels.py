@@ -223,6 +223,11 @@ class KernelRow(NamedTuple):
         return "" if self.kernel.op in NO_OPS else self.kernel.op
 
     @property
+    def is_on_units(self) -> bool:
+        """Return whether the kernel runs on matrix units, or at least could if its name does not show it."""
+        return self.could if self.uses is None else self.uses
+
+    @property
     def could(self) -> bool:
         return self.op_could and (bool(self.uses) or not gpu_kernels.only_moves(self.kernel.name))
 
@@ -241,7 +246,7 @@ def estimate_occupancy(row: KernelRow) -> float | None:
 
     Tensor Core kernels need few warps: for them it is the percentage of multiprocessors that have a block."""
     launch = gpu_kernels.drop_incredible(row.launch)
-    if row.uses is True or (row.uses is None and row.could):
+    if row.is_on_units:
         return None if launch.blocks_per_sm is None else 100.0 * min(launch.blocks_per_sm, 1.0)
     return launch.occupancy
 
@@ -270,7 +275,9 @@ def merge_kernels(rows: Iterable[KernelRow]) -> list[KernelRow]:
 def _make_mergeable(row: KernelRow) -> KernelRow:
     launch, starved = gpu_kernels.drop_incredible(row.launch), estimate_starved_time(row)
     return row._replace(
-        launch=Launch(estimated_occupancy=launch.occupancy, blocks_per_sm=launch.blocks_per_sm),
+        launch=Launch(
+            estimated_occupancy=launch.occupancy, blocks_per_sm=launch.blocks_per_sm if row.is_on_units else None
+        ),
         ns=(0, 0, 0, 0),
         percentiles=(),
         most_ps=row.ps[1],
