@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from equal_reports import check_equal
 from faulty_executors import TestExecutor
+from trace_builder import event, line, plane, xspace
 
 import fastprof
 from fastprof.analyses import accumulation, runner
@@ -90,6 +91,50 @@ def test_answers_are_those_of_each_kernel(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 # ---- against rows that are looked at one by one
+
+
+def write_host(folder: Path, number: int) -> None:
+    """Kernels of TensorFlow, which no table of ops lists, with grids of their own."""
+    chosen, start, kernels = random.Random(number), 0, []
+    for _ in range(40):
+        took, grid = chosen.randrange(1, 10**6), chosen.randrange(1, 200)
+        details = f"regs:32 grid:{grid},1,1 block:128,1,1 occ_pct:{chosen.choice((7, 12.5, 29, 30, 99))} " + (
+            f"blocks_per_sm:{grid / 100}" if chosen.random() < 0.8 else ""
+        )
+        name = chosen.choice(("relu_kernel", "volta_h884gemm", "bias_kernel"))
+        op = chosen.choice(("a/Relu:Relu", "b/MatMul:MatMul", "c/Conv2D:Conv2D", "d/BiasAdd:BiasAdd"))
+        kernels.append(event(name, start, took, {"kernel_details": details, "tf_op": op}))
+        start += took
+    gpu = plane("/device:GPU:0", [line("Stream #1", kernels, id=1)], stats={"device_vendor": "Nvidia"})
+    (folder / f"host{number}.xplane.pb").write_bytes(xspace(gpu))
+
+
+def find_starved_slowly(rows: list[dict[str, Any]], devices: int) -> tuple[int, str]:
+    """Return the cost of few warps, mean over devices, and the op of the kernel row that loses most."""
+    costs = []
+    for row in rows:
+        blocks = None if row["blocks_per_sm"] is None else 100 * min(1.0, row["blocks_per_sm"])
+        percent = blocks if row["uses_tensor_cores"] else row["occupancy_percent"]
+        costs.append(0 if percent is None or percent >= 30 else round(row["total_ps"] * (1.0 - percent / 100.0)))
+    return sum(costs) // devices, rows[costs.index(max(costs))]["op_name"]
+
+
+@pytest.mark.parametrize("group", [32, 2])
+def test_few_warps_cost_what_they_cost_each_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int) -> None:
+    monkeypatch.setattr(accumulation, "GROUP", group)
+    ops = set()
+    for seed in range(10):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        for number in range(5):
+            write_host(folder, 5 * seed + number)
+        profile = fastprof.load(folder, threads=1)
+        (row,) = [row for row in profile.diagnosis().tables["findings"].to_pylist() if row["cause"] == "low_occupancy"]
+        rows = profile.kernel_stats().tables["kernels"].to_pylist()
+        assert len(rows) > 180
+        assert (row["cost_ps"], row["op"]) == find_starved_slowly(rows, 5)
+        ops.add(row["op"])
+    assert len(ops) > 1
 
 
 def make_rows(chosen: random.Random) -> list[KernelRow]:
