@@ -9,11 +9,14 @@ with fastprof.record("logdir", steps=(10, 15)) as recording:   # this program, w
     for batch in recording.steps(batches): ...
 """
 
-from typing import TYPE_CHECKING, Any
-
 from fastprof._version import __version__
 
+TYPE_CHECKING = False
+"""The constant of ``typing``, which takes as long to import as all that ``fastprof --version`` needs."""
+
 if TYPE_CHECKING:
+    from typing import Any
+
     from fastprof.errors import (
         CaptureError,
         ChangedError,
@@ -79,7 +82,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in __all__:
         raise AttributeError(f"module 'fastprof' has no attribute {name!r}")
     from importlib import import_module
@@ -87,7 +90,7 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"fastprof.{_HOMES.get(name, 'errors')}"), name)
 
 
-def load_ipython_extension(ipython: Any) -> None:
+def load_ipython_extension(ipython: "Any") -> None:
     """Make the cell magic ``%%fastprof`` known to a notebook: ``%load_ext fastprof``."""
     from fastprof.profile.cell_magic import register_magic
 

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -204,9 +203,8 @@ def by_command(asked: Asked) -> Answers:
 
 def command(asked: Asked, words: list[str]) -> str:
     """Exit code, standard output and standard error of a verb, in this process."""
-    import fastprof.__main__ as program
+    from fastprof.cli.main import main as run
 
-    run = sys.modules[program.entry.__module__].main
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = attempt(lambda: run([words[0], *asked.paths, *words[1:], *asked.flags]))

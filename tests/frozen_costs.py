@@ -36,9 +36,9 @@ VERBS: Mapping[str, list[str]] = {
     "trends": ["trends", "demo/logdir"],
     **{name: [name, DEMO] for name in ANALYSES},
 }
-_ENTRY = "import sys, fastprof.__main__ as m; run = sys.modules[m.entry.__module__].main"
-_LOADED = f"""{_ENTRY}
-code = run(sys.argv[1:])
+_LOADED = """import sys
+from fastprof.cli.main import main
+code = main(sys.argv[1:])
 files = [m.__file__ for n, m in list(sys.modules.items()) if n.split('.')[0] == 'fastprof' and m.__file__]
 sys.stderr.write('\\nLOADED ' + '|'.join(files))
 """
