@@ -4,16 +4,19 @@ summary, then hosts, planes, lines and faults."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fastprof.cli.output import ProgressLine, describe_hidden
+from fastprof.decode.nesting import get_int64s
 from fastprof.decode.plane_kinds import get_vendor_word
 from fastprof.render import as_text
 from fastprof.render.table_forms import Look
+from fastprof.schema.columns import add_durations, find_least_by, find_most_by, number_distinct
+from fastprof.schema.tables import mark_nulls
 from fastprof.wording.quantities import count_noun, format_size, format_time
 
 if TYPE_CHECKING:
@@ -40,30 +43,25 @@ def gather_summary(profile: Profile, progress: ProgressLine | None = None) -> Se
     """Return the content of the session. Reads start and duration of every event once, in bounded memory. Small
     sessions with GPUs are read again to leave impossible events out of the times of the session."""
     tables = profile.read("hosts", "planes", "lines", "plane_stats")
-    places = _find_rows(tables["lines"], "plane_id", tables["planes"])
-    host, plane = (tables["planes"][name].cast(pa.string()).take(places).combine_chunks() for name in ("host", "name"))
-    lines = tables["lines"].select(["line_id", "plane_id", "name", "display_name"])
-    lines = _add_columns(lines, host=host, plane=plane)
     total = sum(tables["lines"]["event_count"].to_pylist())
-    lines = _add_spans(
-        lines, "line_id", _measure_spans(_read_events(profile, total, progress or ProgressLine(None)), "line_id")
-    )
-    planes = _add_spans(
-        _describe_planes(tables["planes"], tables["plane_stats"]), "plane_id", _measure_spans(lines, "plane_id")
-    )
+    spans = _read_spans(profile, total, progress or ProgressLine(None))
+    lines = _add_spans(_name_lines(tables["lines"], tables["planes"]), "line_id", spans)
+    planes = _describe_planes(tables["planes"], tables["plane_stats"])
+    planes = _add_spans(planes, "plane_id", _merge_spans(lines, "plane_id"))
     counts = Counter(planes["host"].to_pylist())
     plane_counts = [counts[host] for host in tables["hosts"]["host"].to_pylist()]
     hosts = _add_columns(tables["hosts"], plane_count=pa.array(plane_counts, pa.int64()))
-    hosts = _add_spans(hosts, "host", _measure_spans(planes, "host"))
+    hosts = _add_spans(hosts, "host", _merge_spans(planes, "host"))
+    all_lines = _sum_spans([(0, span) for span in spans.values()]).get(0, _NO_EVENTS)
     summary = {
         "run": profile.run,
         "hosts": hosts.num_rows,
         "planes": planes.num_rows,
         "lines": lines.num_rows,
-        "events": pc.sum(lines["event_count"], min_count=0).as_py(),
+        "events": all_lines.event_count,
         "size_bytes": sum(hosts["size_bytes"].to_pylist()),
-        "first_start_ps": pc.min(lines["first_start_ps"]).as_py(),
-        "last_end_ps": pc.max(lines["last_end_ps"]).as_py(),
+        "first_start_ps": all_lines.first_start_ps,
+        "last_end_ps": all_lines.last_end_ps,
         "devices": _count_devices(planes),
     }
     if total <= _MOST_CHECKED and any(device["type"] == "GPU" for device in summary["devices"]):
@@ -96,70 +94,94 @@ def _drop_impossible(profile: Profile) -> dict[str, Any]:
 
 # ---- times of events
 
-_LAST_PS = 2**63 - 1
-_EXTREMES = {"event_count": "sum", "first_start_ps": "min", "last_end_ps": "max"}
+
+class _Span(NamedTuple):
+    """The number of events, the first start and the last end; None if no event has a start."""
+
+    event_count: int
+    first_start_ps: int | None
+    last_end_ps: int | None
 
 
-def _read_events(profile: Profile, total: int, progress: ProgressLine) -> pa.Table:
-    """Return the span of the events of each line, batch by batch."""
+_NO_EVENTS = _Span(0, None, None)
+
+
+def _read_spans(profile: Profile, total: int, progress: ProgressLine) -> dict[Any, _Span]:
+    """Return the span of the events of each line."""
     progress.hidden.add("decoding")
-    parts = []
+    parts: list[tuple[int, _Span]] = []
     done = 0
     for batch in profile.scan(columns=["line_id", "start_ps", "duration_ps"]):
-        start = batch["start_ps"]
-        columns = [batch["line_id"], pa.repeat(1, len(batch)), start, _compute_ends(start, batch["duration_ps"])]
-        parts.append(_measure_spans(pa.table(columns, ["line_id", *_EXTREMES]), "line_id"))
+        lines, number = number_distinct(np.asarray(batch["line_id"]))
+        is_timed = ~mark_nulls(batch["start_ps"])
+        row = number[is_timed]
+        start = get_int64s(batch["start_ps"])[is_timed]
+        ends = add_durations(start, get_int64s(batch["duration_ps"])[is_timed])
+        firsts = find_least_by(row, start, len(lines)).tolist()
+        lasts = find_most_by(row, ends, len(lines)).tolist()
+        counts, timed = (np.bincount(rows, minlength=len(lines)).tolist() for rows in (number, row))
+        for line, *span, of_times in zip(lines.tolist(), counts, firsts, lasts, timed, strict=True):
+            parts.append((line, _Span(*span) if of_times else _Span(span[0], None, None)))
         done += batch.num_rows
         progress("reading events", done, total)
-    return pa.concat_tables(parts)
+    return _sum_spans(parts)
 
 
-def _compute_ends(start: pa.Array, duration: pa.Array) -> pa.Array:
-    """Return the ends of events; an end beyond 64 bits is the last number of 64 bits."""
-    room = pc.subtract(_LAST_PS, pc.max_element_wise(start, 0))
-    back = pc.subtract(-_LAST_PS - 1, pc.min_element_wise(start, 0))
-    return pc.add(start, pc.max_element_wise(pc.min_element_wise(duration, room), back))
+def _sum_spans(parts: Iterable[tuple[Any, _Span]]) -> dict[Any, _Span]:
+    """Return the span of all parts with the same key."""
+    sums: dict[Any, _Span] = {}
+    for key, part in parts:
+        known = sums.get(key, _NO_EVENTS)
+        firsts = [time for time in (known.first_start_ps, part.first_start_ps) if time is not None]
+        lasts = [time for time in (known.last_end_ps, part.last_end_ps) if time is not None]
+        count = known.event_count + part.event_count
+        sums[key] = _Span(count, min(firsts, default=None), max(lasts, default=None))
+    return sums
 
 
-def _measure_spans(rows: pa.Table, key: str) -> pa.Table:
-    """Return, per key, the number of events, first start and last end; null if no event has a start."""
-    sums = rows.group_by(key).aggregate(list(_EXTREMES.items()))
-    return sums.select([key, *map("_".join, _EXTREMES.items())]).rename_columns([key, *_EXTREMES])
+def _merge_spans(rows: pa.Table, key: str) -> dict[Any, _Span]:
+    """Return the span of all rows with the same key, which have spans themselves."""
+    spans = map(_Span, *(rows[name].to_pylist() for name in _Span._fields))
+    return _sum_spans(zip(rows[key].to_pylist(), spans, strict=True))
 
 
-def _add_spans(table: pa.Table, key: str, spans: pa.Table) -> pa.Table:
+def _add_spans(table: pa.Table, key: str, spans: dict[Any, _Span]) -> pa.Table:
     """Add the span of each row, found by its key, to the table."""
-    places = _find_rows(table, key, spans)
-    columns = {name: spans[name].take(places).combine_chunks() for name in _EXTREMES}
-    return _add_columns(table, **columns | {"event_count": columns["event_count"].fill_null(0)})
-
-
-def _find_rows(table: pa.Table, key: str, other: pa.Table) -> pa.Array:
-    """Return, for each row of the table, the row of the other one with the same key, or null."""
-    rows = {value: row for row, value in enumerate(other[key].to_pylist())}
-    return pa.array([rows.get(value) for value in table[key].to_pylist()], pa.int64())
+    rows = [spans.get(value, _NO_EVENTS) for value in table[key].to_pylist()]
+    return _add_columns(table, **{
+        name: pa.array([getattr(row, name) for row in rows], pa.int64()) for name in _Span._fields
+    })  # fmt: skip
 
 
 # ---- planes, lines, devices
 
 
+def _name_lines(lines: pa.Table, planes: pa.Table) -> pa.Table:
+    """Return the lines with the host and the name of their plane."""
+    places = zip(planes["host"].to_pylist(), planes["name"].to_pylist(), strict=True)
+    place_of = dict(zip(planes["plane_id"].to_pylist(), places, strict=True))
+    named = [place_of.get(plane, (None, None)) for plane in lines["plane_id"].to_pylist()]
+    host, plane = (pa.array(list(texts), pa.string()) for texts in (zip(*named, strict=True) if named else ((), ())))
+    return _add_columns(lines.select(["line_id", "plane_id", "name", "display_name"]), host=host, plane=plane)
+
+
 def _describe_planes(planes: pa.Table, stats: pa.Table) -> pa.Table:
     """Return the planes with their kind of device, without the plane that only says which format a trace had."""
-    made = stats.filter(pc.equal(stats["stat"].cast(pa.string()), _MADE))["plane_id"]
-    planes = planes.filter(pc.invert(pc.is_in(planes["plane_id"], value_set=made)))
-    kinds = _find_device_kinds(stats)
-    columns = (planes[name].to_pylist() for name in ("plane_id", "name", "device_type"))
-    rows = zip(*columns, strict=True)
-    kind = [kinds.get(plane) or get_vendor_word(name) if device else None for plane, name, device in rows]
+    columns = (stats[name].to_pylist() for name in ("plane_id", "stat", "str_value"))
+    rows = list(zip(*columns, strict=True))
+    made = {plane for plane, stat, _ in rows if stat == _MADE}
+    if made:
+        planes = planes.filter(pa.array([plane not in made for plane in planes["plane_id"].to_pylist()]))
+    kinds = {
+        plane: text
+        for best in reversed(_KIND_STATS)  # the best comes last and stays
+        for plane, stat, text in rows
+        if stat == best and text
+    }
     own = planes.select(["plane_id", "host", "name", "device_type", "device_ordinal", "line_count"])
+    named = zip(*(own[name].to_pylist() for name in ("plane_id", "name", "device_type")), strict=True)
+    kind = [kinds.get(plane) or get_vendor_word(name) if device else None for plane, name, device in named]
     return _add_columns(own, device_kind=pa.array(kind, pa.string()))
-
-
-def _find_device_kinds(stats: pa.Table) -> dict[int, str]:
-    rows = stats.filter(pc.is_in(stats["stat"].cast(pa.string()), value_set=pa.array(_KIND_STATS)))
-    named = [row for row in rows.select(["plane_id", "stat", "str_value"]).to_pylist() if row["str_value"]]
-    named.sort(key=lambda row: _KIND_STATS.index(row["stat"]), reverse=True)  # the best comes last and stays
-    return {row["plane_id"]: row["str_value"] for row in named}
 
 
 def _count_devices(planes: pa.Table) -> list[dict[str, Any]]:

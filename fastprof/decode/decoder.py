@@ -636,7 +636,7 @@ def _make_dictionary(numbers: Values, valid: npt.NDArray[np.bool_], texts: pa.Ar
     count = int(used.sum())
     indices = np.where(valid, place[np.where(valid, numbers, 0)], 0) if len(texts) else np.zeros(len(numbers))
     narrow = indices.astype(np.int32 if fixed else get_index_dtype(count))
-    words = texts.take(pa.array(np.flatnonzero(used)))
+    words = take_texts(texts, np.flatnonzero(used))
     if valid.all():
         return make_dictionary_array(narrow, words)
     packed = np.packbits(valid, bitorder="little").tobytes()

@@ -18,6 +18,7 @@ from fastprof.decode.text_pools import TextTable, get_index_dtype, make_dictiona
 from fastprof.decode.xspace_capture import Capture, mark_first_of_each, take_new_ids
 from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
 from fastprof.schema.columns import Int64s, Records, find_group_bounds, find_last_started, number_values, sum_by
+from fastprof.schema.tables import take_texts
 
 Mask = npt.NDArray[np.bool_]
 
@@ -46,7 +47,7 @@ def make_planes_table(index: Index, wanted: Mask) -> pa.Table:
     hosts = [part.capture.host for part in index.captures for _ in part.capture.plane_keys]
     events = sum_by(index.lines["plane_id"], index.lines["event_count"], len(keys), "events")
     devices = [find_device_of_plane(name) for name, _ in keys]
-    return _make_table(
+    table = _make_table(
         "planes",
         np.arange(len(keys)),
         _encode_values(hosts),
@@ -56,12 +57,13 @@ def make_planes_table(index: Index, wanted: Mask) -> pa.Table:
         [ordinal for _, ordinal in devices],
         np.bincount(index.lines["plane_id"], minlength=len(keys)),
         events,
-    ).filter(pa.array(wanted))
+    )
+    return _keep_rows(table, wanted)
 
 
 def make_lines_table(index: Index, wanted: Mask) -> pa.Table:
     lines = index.lines
-    return _make_table(
+    table = _make_table(
         "lines",
         np.arange(len(lines)),
         lines["plane_id"],
@@ -72,7 +74,12 @@ def make_lines_table(index: Index, wanted: Mask) -> pa.Table:
         lines["timestamp_ns"],
         pa.array(lines["duration_ps"], mask=lines["duration_ps"] == 0),
         lines["event_count"],
-    ).filter(pa.array(wanted))
+    )
+    return _keep_rows(table, wanted)
+
+
+def _keep_rows(table: pa.Table, wanted: Mask) -> pa.Table:
+    return table if wanted.all() else table.filter(pa.array(wanted))  # which imports pyarrow.compute
 
 
 def _encode_values(values: list[str]) -> pa.Array:
@@ -258,7 +265,7 @@ def _make_stat_table(
         *keys,
         column("stat_id"),
         _keep_used_texts(stat, stat >= 0, texts),
-        make_dictionary_array(kind.view(np.int8), pa.array(KINDS)),
+        make_dictionary_array(kind.view(np.int8), pa.array(KINDS, pa.string())),
         pa.array(column("int_value"), mask=~integers),
         pa.array(column("double_value"), mask=kind != records.DOUBLE),
         _keep_used_texts(text, text >= 0, texts),
@@ -272,4 +279,4 @@ def _keep_used_texts(numbers: npt.NDArray[np.int32], valid: Mask, texts: pa.Arra
     indices = np.zeros(len(numbers), get_index_dtype(len(used)))
     indices[valid] = place
     validity, count = bitmap_of_codes(valid.view(np.uint8), 1 << 1)
-    return make_dictionary_array(indices, texts.take(pa.array(used)), validity, len(numbers) - count)
+    return make_dictionary_array(indices, take_texts(texts, used), validity, len(numbers) - count)

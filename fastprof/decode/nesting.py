@@ -13,6 +13,7 @@ from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes, nesting_lines
 from fastprof.decode.workers import Workers, group_sizes
 from fastprof.schema.columns import Int64s, Records
+from fastprof.schema.tables import mark_nulls
 
 ASYNC_STAT = "_a"
 """Events with this stat, not zero, run beside their line: they neither enclose others nor lie in them."""
@@ -38,7 +39,7 @@ def find_placement(start: pa.Array, asynchronous: npt.NDArray[np.bool_] | None) 
     if asynchronous is not None:
         places[asynchronous] = APART
     if start.null_count:
-        places[np.asarray(start.is_null())] = TIMELESS
+        places[mark_nulls(start)] = TIMELESS
     return places
 
 

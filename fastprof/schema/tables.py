@@ -30,6 +30,15 @@ def take_texts(texts: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
     return pa.array([texts[row].as_py() for row in rows.tolist()], texts.type)
 
 
+def mark_nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Mark the rows that are null, as ``is_null`` does, which imports pyarrow.compute."""
+    if not column.null_count:
+        return np.zeros(len(column), bool)
+    valid = np.frombuffer(column.buffers()[0], np.uint8)
+    bits = np.unpackbits(valid, count=column.offset + len(column), bitorder="little")
+    return ~bits[column.offset :].view(np.bool_)
+
+
 def build_texts(offsets: bytes, data: bytes) -> pa.Array:
     """Return texts as Arrow strings, from int64 offsets and bytes; large ones only where they pass 2 GiB."""
     count = len(offsets) // 8 - 1

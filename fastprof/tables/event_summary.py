@@ -16,7 +16,7 @@ from fastprof.decode.decoder import Request
 from fastprof.decode.nesting import get_int64s
 from fastprof.errors import CaptureError, UsageError
 from fastprof.schema.columns import Records, find_percentiles
-from fastprof.schema.tables import Count, Kind, Picoseconds, TableSchema
+from fastprof.schema.tables import Count, Kind, Picoseconds, TableSchema, make_column, mark_nulls, take_texts
 from fastprof.tables.table_set import TableSet
 
 
@@ -44,16 +44,15 @@ def make_event_summary(tables: TableSet, percentiles: Sequence[int] = ()) -> pa.
     the durations, from 1 to 100; each is a recorded duration (nearest rank), in a column such as p99_ps."""
     if not all(isinstance(percentile, int) and 1 <= percentile <= 100 for percentile in percentiles):
         raise UsageError(f"percentiles are integers from 1 to 100, not {', '.join(map(str, percentiles))}")
-    import pyarrow.compute as pc  # it takes longer to import than most questions take to answer
-
     decoded = tables.decode(Request(("name", "duration_ps", "num_occurrences")))
     names = decoded.events["name"]
-    groups = np.asarray(names.indices.fill_null(-1)).astype(np.int32)
     texts = names.dictionary
-    groups[groups < 0] = len(texts)
+    numbers = np.frombuffer(names.indices.buffers()[1], names.indices.type.to_pandas_dtype())
+    groups = numbers[names.offset :][: len(names)].astype(np.int32)
+    groups[mark_nulls(names)] = len(texts)
     duration = get_int64s(decoded.events["duration_ps"])
     occurrences = decoded.events["num_occurrences"]
-    single = np.asarray(occurrences.is_null()) if occurrences.null_count < len(occurrences) else None
+    single = mark_nulls(occurrences) if occurrences.null_count < len(occurrences) else None
     size = len(texts) + 1
     total = single_total = _sum_groups(groups, duration, size, "durations")
     counts = total["count"]
@@ -62,12 +61,13 @@ def make_event_summary(tables: TableSet, percentiles: Sequence[int] = ()) -> pa.
         counts = _sum_groups(groups, np.where(single, 1, get_int64s(occurrences)), size, "occurrences")["total"]
     self_time = _sum_groups(groups, get_int64s(tables["nesting"]["self_time_ps"]), size, "self times")["total"]
     rows = np.flatnonzero(total["count"])
-    every_name = pa.concat_arrays([texts.cast(pa.string()), pa.nulls(1, pa.string())])
-    keys = pa.table({"self": self_time[rows], "name": every_name.take(pa.array(rows))})
-    rows = rows[pc.sort_indices(keys, sort_keys=[("self", "descending"), ("name", "ascending")]).to_numpy()]
+    every_name = pa.concat_arrays([make_column(texts, pa.string()), pa.nulls(1, pa.string())])
+    keys = zip(self_time[rows].tolist(), take_texts(every_name, rows).to_pylist(), rows.tolist(), strict=True)
+    ordered = sorted(keys, key=lambda key: (-key[0], key[1] is None, key[1] or ""))
+    rows = np.array([row for *_, row in ordered], np.int64)
     columns = {"all": total, "single": single_total, "count": counts, "self": self_time}
     sums: dict[str, Any] = {name: values[rows] for name, values in columns.items()}
-    sums["name"] = every_name.take(pa.array(rows))
+    sums["name"] = pa.array([name for _, name, _ in ordered], pa.string())
     schema = SUMMARY
     if percentiles:
         ranked = groups if single is None else np.where(single, groups, size).astype(np.int32)

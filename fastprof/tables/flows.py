@@ -31,7 +31,7 @@ from fastprof.schema.columns import (
     number_values,
     sort_rows,
 )
-from fastprof.schema.tables import Count, Kind, Picoseconds, String, TableSchema, Text
+from fastprof.schema.tables import Count, Kind, Picoseconds, String, TableSchema, Text, mark_nulls
 from fastprof.schema.value_classes import dataclass
 
 _INSTANT: Final = "s"
@@ -61,7 +61,7 @@ class Slices:
         event_id, start, duration = (
             get_int64s(decoded.events[name]) for name in ("event_id", "start_ps", "duration_ps")
         )
-        is_slice = (duration >= 0) & ~np.asarray(decoded.events["start_ps"].is_null())
+        is_slice = (duration >= 0) & ~mark_nulls(decoded.events["start_ps"])
         for rows, *_ in decoded.picks:
             is_slice[rows[duration[rows] == 0]] = False
         kept = np.flatnonzero(is_slice)

@@ -21,6 +21,7 @@ from fastprof.decode.selection import Selection, Wanted
 from fastprof.decode.span_stats import XPROF
 from fastprof.errors import CaptureError
 from fastprof.schema.columns import Bools, Int32s, Int64s, find_rows_within, number_values, sort_rows
+from fastprof.schema.tables import mark_nulls
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import (
     CATEGORY,
@@ -400,7 +401,7 @@ def read_host(
     if PROFILER_RANGE in stats and part.capture.declares(PROFILER_RANGE).any():
         of_gpus = tables.selection.narrowed([part.capture.host], PLANES)
         add_range_counters(events, _list_declared(tables, number), lambda names: _read_stats(tables, names, of_gpus))
-    events = _drop_timeless(events, ~np.asarray(start.is_null())) if start.null_count else events
+    events = _drop_timeless(events, ~mark_nulls(start)) if start.null_count else events
     return add_op_metadata(events, source, metadata) if of_ops else events
 
 
