@@ -11,7 +11,6 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -477,9 +476,11 @@ def _index_meanwhile(tables: TableSet, names: Iterable[str]) -> Iterator[None]:
     An error is raised when the host is read."""
     session, fresh = tables.session, any(f"{_HOME}.{name}" not in sys.modules for name in names)
     single = len(session.captures) == 1 and not tables.selection.filters_lines
-    if not fresh or not single or session.workers.threads == 1 or session.workers.progress is not None:
+    if not fresh or not single or not session.workers.are_several or session.workers.progress is not None:
         yield
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1, thread_name_prefix="fastprof", initializer=adopt_thread) as pool:
         pool.submit(_read_index, session.index)
         yield

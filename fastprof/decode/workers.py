@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -15,6 +14,7 @@ from fastprof.errors import FastprofError
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 """Called with a stage, how much of it is done, and how much there is."""
+_LARGE = 1 << 20
 HOSTS_READ = "analysing hosts"
 """The stage of analyses, a host at a time."""
 
@@ -27,12 +27,22 @@ def count_cpus() -> int:
 
 
 class Workers:
-    """Runs tasks on ``threads`` threads; a single one is the caller's."""
+    """Runs tasks on ``threads`` threads; a single one is the caller's. ``if_large``: small sessions do without."""
 
-    def __init__(self, threads: int, progress: Progress | None = None) -> None:
+    def __init__(self, threads: int, progress: Progress | None = None, if_large: bool = False) -> None:
         self.threads = threads
+        self._missing_bytes = _LARGE if if_large else 0
         self._progress = progress
         self._own = threading.local()
+
+    def expect(self, size: int) -> None:
+        """Count the bytes of a capture that tasks will read."""
+        self._missing_bytes -= size
+
+    @property
+    def are_several(self) -> bool:
+        """Whether tasks run on threads: those of a small session take less time than threads take to start."""
+        return self.threads > 1 and self._missing_bytes <= 0
 
     @property
     def progress(self) -> Progress | None:
@@ -60,8 +70,10 @@ class Workers:
 
         Progress counts tasks; without a stage it is not reported.
         """
-        if self.threads == 1 or len(tasks) < 2:
+        if not self.are_several or len(tasks) < 2:
             return [self._counted(stage, i, len(tasks), task) for i, task in enumerate(tasks)]
+        from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
         count = min(self.threads, len(tasks))
         with ThreadPoolExecutor(count, thread_name_prefix="fastprof", initializer=adopt_thread) as pool:
             futures = [pool.submit(task) for task in tasks]

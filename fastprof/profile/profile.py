@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -558,8 +557,6 @@ def get_host_readers(names: Sequence[str], form: str) -> Mapping[str, contract.K
 
 ON_ERROR = ("raise", "skip", "salvage")
 
-_log = logging.getLogger("fastprof")
-
 
 def open_runs(
     path: Named | Sequence[Named],
@@ -579,7 +576,7 @@ def open_runs(
     sessions = resolve_runs(path, name_runs(run), missing_ok=on_error != "raise", as_hosts=as_hosts)
     for file in [file for session in sessions.values() for file in session.files if again and file.pipe]:
         raise UnreadableError("is now a pipe or a device; a file was expected", path=file.path)
-    workers = Workers(threads or count_cpus(), progress)
+    workers = Workers(threads or count_cpus(), progress, if_large=threads is None)
     if len(sessions) == 1:
         return {name: _open_session(session, on_error, workers, most) for name, session in sessions.items()}, False
     return _open_each(sessions, on_error, workers, most), True
@@ -608,7 +605,9 @@ def name_runs(run: str | Run | Sequence[str | Run] | None) -> str | list[str] | 
 
 def _open_session(session: Session, on_error: str, workers: Workers, max_unpacked: int) -> TableSet:
     for remark in session.remarks:
-        _log.info("%s", escape_text(remark.message))
+        import logging  # few sessions have remarks
+
+        logging.getLogger("fastprof").info("%s", escape_text(remark.message))
     return TableSet(OpenSession(session, on_error, workers, max_unpacked), Selection())
 
 

@@ -405,6 +405,7 @@ class OpenSession:
             try:
                 open_ahead(ahead.source for ahead in session.files[number : number + _OPENED_AHEAD])
                 capture = Capture(file, memory, self.log, on_error == "salvage", max_unpacked)
+                self.workers.expect(capture.source.size)
                 if capture.only_programs:
                     from fastprof.hlo.programs import check_sizes
 
