@@ -124,7 +124,7 @@ def test_temporary_files_are_never_put_into_memory(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(array_memory, "_read_mounts", lambda: kinds)
     monkeypatch.setattr(os, "access", lambda *_: True)
     for folder, chosen in (("/dev/shm/a", "/var/tmp"), ("/somewhere/else", "/somewhere/else")):
-        monkeypatch.setattr(array_memory.tempfile, "gettempdir", lambda folder=folder: folder)
+        monkeypatch.setattr("tempfile.gettempdir", lambda folder=folder: folder)
         assert array_memory.find_disk_folder() == chosen
     kinds["/"] = kinds["/var/tmp"] = "tmpfs"
     assert array_memory.find_disk_folder() is None

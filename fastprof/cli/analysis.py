@@ -7,7 +7,6 @@ and which of its rows: ``by_cause?cause=transfer&device=TPU:0``, as findings giv
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -236,6 +235,8 @@ def send_brief(
     def summarise_one(report: AnalysisReport, most: int) -> brief.Document:
         tables = None if choice is None else {choice.name: choice.rows_of(report.tables[choice.name])}
         asked = question._replace(verb=report.analysis.replace("_", "-"))
+        import shlex
+
         if asked.verb != question.verb:  # each report has flags of its own
             words = [*question.paths, *output.list_given(args, common=True)]
             asked = asked._replace(words=" ".join(map(shlex.quote, words)))

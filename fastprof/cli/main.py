@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
@@ -93,10 +94,11 @@ def make_parser(verb: str) -> _Parser:
     parser = _Parser(
         prog=f"fastprof {verb_list.get_full_name(verb)}",
         description=module.__doc__ or "",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=partial(argparse.HelpFormatter, width=1),  # each argument makes one, to check its metavar
         allow_abbrev=False,
     )
     module.add_arguments(parser)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.set_defaults(verb_module=module, verb=verb)
     return parser
 

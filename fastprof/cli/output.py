@@ -283,8 +283,6 @@ def abandon_stream(stream: TextIO | None) -> None:
 
 
 def _get_look(form: str, wide: bool, verbose: bool) -> Look:
-    import shutil
-
     stream = sys.stdout
     if stream is None or stream.closed:
         raise OutputError(f"{_STDOUT} is closed; use -o FILE")
@@ -295,6 +293,8 @@ def _get_look(form: str, wide: bool, verbose: bool) -> Look:
     if wide:
         width = None
     elif terminal or os.environ.get("COLUMNS", "").isdigit():
+        import shutil
+
         width = max(40, shutil.get_terminal_size((WIDTH, 24)).columns)
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     return Look(width, terminal and not plain, stream.encoding or "ascii", terminal, verbose=verbose)

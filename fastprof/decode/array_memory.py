@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +50,8 @@ def find_folder_for(most: int) -> str:
         raise UsageError(f"a memory limit must be at least {format_size(LEAST)}")
     folder = find_disk_folder()
     if folder is None:
+        import tempfile
+
         text = "a memory limit needs a directory on a disk for temporary files, and all known ones are in memory"
         raise UnreadableError(f"{text} (TMPDIR sets the directory)", path=tempfile.gettempdir())
     return folder
@@ -90,6 +91,8 @@ def find_disk_folder() -> str | None:
     memory, and on systems other than Linux."""
     if not sys.platform.startswith("linux"):
         return None
+    import tempfile
+
     kinds = _read_mounts()
     folders = (tempfile.gettempdir(), "/var/tmp")
     return next(

@@ -3,7 +3,6 @@ is not."""
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -33,6 +32,8 @@ def sort_keys(
     if int(segments["event_count"].sum()) <= run_events:
         yield _sort_in_place(part, _read_keys(part, segments, wanted))
         return
+    import tempfile
+
     with tempfile.TemporaryFile() as spill:
         lengths = _write_runs(part, segments, wanted, run_events, spill)
         yield from _merge_runs(part, spill, lengths, max(1024, run_events // len(lengths)))

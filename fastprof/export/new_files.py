@@ -4,11 +4,8 @@ gets its name at the end; a folder is filled under a hidden name."""
 from __future__ import annotations
 
 import fcntl
-import glob
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -130,6 +127,8 @@ def _replace_folder(temporary: Path, target: Path) -> None:
 def make_temporary_folder(name: str) -> AbstractContextManager[Path]:
     """Make a folder for temporary files that only this user may open. It is deleted at the end, or by the next process
     that makes a folder of this name."""
+    import tempfile
+
     return make_hidden_folder(Path(tempfile.gettempdir(), name), mode=0o700)
 
 
@@ -137,6 +136,9 @@ def make_temporary_folder(name: str) -> AbstractContextManager[Path]:
 def make_hidden_folder(target: Path, suffix: str = "partial", mode: int = 0o777) -> Iterator[Path]:
     """A hidden folder beside ``target``, to be renamed; deleted at the end if it is still there. Unfinished ones of
     processes that were killed are deleted before: the system lets go of the lock of a folder when its process ends."""
+    import glob
+    import shutil
+
     for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.partial"):
         _remove_unless_held(left)
     folder, held = _make_locked_folder(target, suffix, mode)
@@ -151,6 +153,8 @@ def make_hidden_folder(target: Path, suffix: str = "partial", mode: int = 0o777)
 def make_parts_folder(temporary: Path) -> Iterator[Path]:
     """A folder for what other processes write, in one that ``make_hidden_folder`` made. It has another name when it is
     deleted: a process that still writes does not find it, and makes nothing that would be left over."""
+    import shutil
+
     parts = temporary / ".parts"
     parts.mkdir()
     try:
@@ -182,6 +186,8 @@ def _make_locked_folder(target: Path, suffix: str, mode: int) -> tuple[Path, int
 
 
 def _remove_unless_held(folder: Path) -> None:
+    import shutil
+
     try:
         number = os.open(folder, _FOLDER_ITSELF)
     except OSError:

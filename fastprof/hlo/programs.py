@@ -3,7 +3,6 @@ read at first use."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -90,6 +89,8 @@ class Program:
     @property
     def digest(self) -> bytes:
         """Digest, equal for programs that are the same to the byte."""
+        import hashlib  # which loads OpenSSL
+
         return self.known_digest or hashlib.blake2b(self.data, digest_size=16).digest()
 
     @property

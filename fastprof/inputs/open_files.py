@@ -13,16 +13,13 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import shutil
 import stat
 import sys
-import tempfile
 import threading
 import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from fastprof.errors import ChangedError, UnreadableError, UsageError
@@ -377,6 +374,9 @@ def check_disk_space(before: int, size: int, path: str | None) -> None:
     """UnreadableError: the disk is nearly full. ``before``, ``size``: bytes before the last write and now."""
     if before // _STRIDE == size // _STRIDE:
         return
+    import shutil
+    import tempfile
+
     folder = tempfile.gettempdir()
     disk = shutil.disk_usage(folder)
     reserve = min(_RESERVE, disk.total // _SHARE)
@@ -453,6 +453,8 @@ class Spill:
         return memoryview(whole)[before:]
 
     def _open(self) -> None:
+        import tempfile
+
         with tempfile.TemporaryFile(prefix="fastprof-") as file:
             self._number = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._number)
@@ -463,6 +465,8 @@ T = TypeVar("T")
 
 def prefetch(chunks: Iterator[T], begin: Callable[[], None] | None = None) -> Generator[T, None, None]:
     """Yield the same chunks, while a thread makes the next one. ``begin``: called by the thread first."""
+    from concurrent.futures import ThreadPoolExecutor
+
     try:
         with ThreadPoolExecutor(1, thread_name_prefix="fastprof", initializer=begin) as pool:
             coming = pool.submit(next, chunks, None)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import io
 import os
 import stat
-import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
@@ -643,6 +642,8 @@ def _spool(
             spool.write(piece)
             copied += len(piece)
             open_files.check_disk_space(copied - len(piece), copied, path)
+
+    import tempfile
 
     with ExitStack() as temporary:
         temporary.callback(transcription.close)

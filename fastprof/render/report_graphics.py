@@ -7,7 +7,6 @@ https://www.speedscope.app/file-format-schema.json describe the formats.
 
 from __future__ import annotations
 
-import gzip
 import importlib
 import json
 from collections.abc import Iterator
@@ -123,6 +122,8 @@ _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING, _DEFAULT_TYPE = 1, 2, 4, 5
 
 def encode_pprof(report: AnalysisReport) -> Iterator[bytes]:
     """Return the pprof file. UsageError: the analysis has no stacks."""
+    import gzip
+
     first, *others = list_stacks(report, "pprof")
     same = [first, *(other for other in others if other.tree is first.tree and other.weight_ps)]
     return iter([gzip.compress(_PprofProfile(same).message(), mtime=0)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
@@ -30,4 +29,6 @@ def format_json(value: Any, *, pairs: bool = False) -> str:
 
 
 def encode_base64(value: bytes) -> str:
+    import base64
+
     return base64.b64encode(value).decode("ascii")

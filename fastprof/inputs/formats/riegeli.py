@@ -16,10 +16,9 @@ import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from itertools import accumulate
-from typing import Any, Final, NoReturn, Protocol, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, overload
 
 import numpy as np
 
@@ -29,6 +28,9 @@ from fastprof.inputs.open_files import prefetch
 from fastprof.schema.columns import count_bounds
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import format_size
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _CODECS: Final = {0x62: "brotli", 0x7A: "zstd", 0x73: "snappy"}
 _NONE: Final = 0
@@ -428,6 +430,8 @@ class RiegeliScribe:
     profile = None
 
     def __init__(self, path: str, salvage: bool) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         self.remarks: list[FormatRemark] = []
         self.parts: bytes | None = None
         self._path = path
@@ -495,6 +499,8 @@ class RiegeliScribe:
     def _ready(self, *, last: bool) -> Iterator[Decoding]:
         """Yield all chunks that have come. Damage is raised by whoever takes records: those before it are decoded
         first."""
+        from concurrent.futures import Future
+
         while self._at < self._end and (last or find_data_end(self._at, CHUNK_HEADER) <= self._end):
             try:
                 chunk = self._chunk(last)

@@ -6,19 +6,20 @@ abfs[s]://container@account.dfs.core.windows.net/key              hdfs://host:po
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from fastprof.errors import FastprofError, NotFoundError, UnreadableError, UsageError
 from fastprof.inputs.stores.store_verbs import AbsentError, Level, RefusedError, Store, StoredObject, StoreError
 from fastprof.wording.patterns import compile_late
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 T = TypeVar("T")
 _URL: Final = compile_late(r"(?:gs|gcs|s3|s3a|az|abfss?|hdfs|https?):/+")
@@ -70,6 +71,8 @@ class OpenStore:
 
     def keep_level(self, prefix: str, level: Level) -> None:
         """Let the next ``take_level`` have a level that was listed just now."""
+        from concurrent.futures import Future
+
         with self._lock:
             self._levels[prefix] = Future()
             self._levels[prefix].set_result(level)
@@ -174,6 +177,8 @@ class StorePath(str):
 
     def identify(self, about: StoredObject) -> Version:
         """Return place and version of an object in the form that ``open_files.find_file`` has for files."""
+        import hashlib
+
         version = hashlib.blake2b(repr((str(self), about.version)).encode(), digest_size=8).digest()
         return (0, 0), (about.size, int.from_bytes(version) >> 1, int(about.changed_s * 1e9)), self
 
@@ -293,6 +298,8 @@ def _find_in_file_system(text: str, filesystem: Any) -> StorePath:
 @cache
 def get_pool() -> ThreadPoolExecutor:
     """Return the threads that wait for stores."""
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="fastprof-store")
 
 
