@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,12 @@ from fastprof._native import records
 from fastprof._native.xspace import Sink
 from fastprof.decode.text_pools import TextTable
 from fastprof.decode.xspace_capture import Capture, DeclaredStats
-from fastprof.inputs.profile_columns import PLANE, STAT, ProfileColumns
+from fastprof.inputs.formats.contract import PROFILE_PLANE, PROFILE_STAT
 from fastprof.schema.columns import Int32s, Int64s, Records
 from fastprof.schema.value_classes import dataclass
+
+if TYPE_CHECKING:
+    from fastprof.inputs.profile_columns import ProfileColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +305,7 @@ def read_embedded_file(capture: Capture, plane: str, stat: str) -> Iterator[byte
 
 def has_tfprof_profile(capture: Capture) -> bool:
     """Return whether it was made of a profile of tfprof."""
-    return PLANE in capture.part_names
+    return PROFILE_PLANE in capture.part_names
 
 
 def read_tfprof_profile(capture: Capture) -> ProfileColumns | None:
@@ -311,5 +314,9 @@ def read_tfprof_profile(capture: Capture) -> ProfileColumns | None:
         return None
     if capture.source.profile is not None:
         return capture.source.profile
-    pieces = list(read_embedded_file(capture, PLANE, STAT))
-    return ProfileColumns(b"".join(pieces), tolerant=capture.salvage) if pieces else None
+    pieces = list(read_embedded_file(capture, PROFILE_PLANE, PROFILE_STAT))
+    if not pieces:
+        return None
+    from fastprof.inputs.profile_columns import ProfileColumns  # few captures have one
+
+    return ProfileColumns(b"".join(pieces), tolerant=capture.salvage)

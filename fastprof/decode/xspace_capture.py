@@ -17,7 +17,7 @@ from fastprof.decode.text_pools import TextTable
 from fastprof.errors import CaptureError
 from fastprof.inputs import open_files
 from fastprof.inputs.foreign_files import explain_error, refuse_other, refuse_other_protobuf
-from fastprof.inputs.formats.step_planes import PLANE as GRAPHS
+from fastprof.inputs.formats.contract import GRAPH_PLANE
 from fastprof.inputs.resolve import ONLY_PROGRAMS, CaptureFile
 from fastprof.inputs.source import CaptureSource, open_source
 from fastprof.schema.columns import Int32s, Int64s, Records, find_runs, number_values, sort_rows
@@ -237,7 +237,8 @@ class Capture:
         self._stat_ids: Int64s | None = None
         if len(numbers) == len(self.parts):
             return
-        merged = len(self.parts) - len(numbers) - max(self.part_names.count(GRAPHS) - 1, 0)  # always written in parts
+        graph_parts = self.part_names.count(GRAPH_PLANE)  # always written in parts
+        merged = len(self.parts) - len(numbers) - max(graph_parts - 1, 0)
         if merged:
             self.log.add("notice", "merged_planes", "planes of equal name and id are read as one", self.path, merged)
         self.meta_ids = self._renumbered(self.metas, b"XEventMetadata.name")

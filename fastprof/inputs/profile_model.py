@@ -35,7 +35,7 @@ import pyarrow as pa
 from fastprof._native import transcribing
 from fastprof.errors import CaptureError
 from fastprof.inputs import profile_columns as profile
-from fastprof.inputs.formats.contract import FormatRemark
+from fastprof.inputs.formats.contract import PROFILE_PLANE, PROFILE_STAT, FormatRemark
 from fastprof.inputs.formats.step_planes import (
     HOST,
     DevicePlace,
@@ -46,7 +46,7 @@ from fastprof.inputs.formats.step_planes import (
     place_device,
 )
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, decode_texts, find_ends, make_whole_span
-from fastprof.inputs.profile_columns import DOING, PICOSECONDS, PLANE, STAT, ProfileColumns, find_times
+from fastprof.inputs.profile_columns import DOING, PICOSECONDS, ProfileColumns, find_times
 from fastprof.schema.columns import Int64s, find_least_by, find_most_by, number_values
 from fastprof.schema.message_fields import BYTES, encode_varint, put, put_all
 from fastprof.schema.value_classes import dataclass
@@ -508,7 +508,7 @@ def _cut_plane(data: Buffer, number: int) -> Iterator[bytes]:
     metadata = put(1, 1) + put(2, "profile")
     inner = len(metadata) + sum(map(len, heads)) + len(data)
     entry = put(1, 1) + encode_varint(2 << 3 | 2) + encode_varint(inner)
-    plane = put(1, number) + put(2, PLANE) + put(5, put(1, 1) + put(2, put(1, 1) + put(2, STAT)))
+    plane = put(1, number) + put(2, PROFILE_PLANE) + put(5, put(1, 1) + put(2, put(1, 1) + put(2, PROFILE_STAT)))
     head = encode_varint(4 << 3 | 2) + encode_varint(len(entry) + inner)
     size = len(plane) + len(head) + len(entry) + inner
     yield encode_varint(1 << 3 | 2) + encode_varint(size) + plane + head + entry + metadata

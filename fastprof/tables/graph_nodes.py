@@ -14,7 +14,7 @@ from fastprof.decode.graph_def import Nodes, read_nodes, split_shapes
 from fastprof.decode.index import Index
 from fastprof.decode.span_stats import read_metadata_stats
 from fastprof.errors import CaptureError
-from fastprof.inputs.formats.step_planes import PLANE, STATS
+from fastprof.inputs.formats.contract import GRAPH_PLANE, GRAPH_STATS
 from fastprof.schema.capture_tables import HOST
 from fastprof.schema.columns import count_bounds
 from fastprof.schema.tables import TEXT, Count, Kind, String, TableSchema, Text
@@ -84,13 +84,13 @@ def _list_pieces(index: Index, host: int) -> Iterator[tuple[int, str, int, bytes
     """Yield number, kind, offset in the file and bytes of each piece of a graph."""
     capture = index.captures[host].capture
     capture.source.check_unchanged()
-    planes = [number for number, (name, _) in enumerate(capture.plane_keys) if name == PLANE]
+    planes = [number for number, (name, _) in enumerate(capture.plane_keys) if name == GRAPH_PLANE]
     if not planes:
         return
     spans, stats = read_metadata_stats(index.names.texts[host])
     owners = spans["owner"]
     of_graphs = np.isin(capture.plane_of_part[capture.metas["part"]], planes)
-    number, data, place = (stats.first_rows(owners, index.names.stats.find(name)) for name in STATS)
+    number, data, place = (stats.first_rows(owners, index.names.stats.find(name)) for name in GRAPH_STATS)
     numbers = dict(zip(owners[number].tolist(), stats.int_value[number].tolist(), strict=True))
     offsets = dict(zip(owners[place].tolist(), stats.int_value[place].tolist(), strict=True))
     kinds = capture.texts(capture.metas, b"XEventMetadata.name", "name_")

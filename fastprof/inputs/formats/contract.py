@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.inputs.profile_columns import ProfileColumns
+
+GRAPH_PLANE: Final = "TensorFlow graphs"
+GRAPH_STATS: Final = ("graph", "graph_def", "offset")
+"""Stats of a piece of a graph: the number of its graph, its bytes, and their offset in the file."""
+PROFILE_PLANE, PROFILE_STAT = "tfprof", "profile_proto"
+"""The plane and the stat that have a profile of tfprof."""
 
 
 @dataclass(frozen=True, slots=True)

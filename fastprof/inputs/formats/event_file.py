@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, PlainScribe
 from fastprof.inputs.formats.run_metadata import RecordedRun, make_remarks, place_fault
-from fastprof.inputs.formats.step_planes import GraphPlanes, StepPlanes
-from fastprof.inputs.formats.step_stats import HeldStats
 from fastprof.inputs.message_bytes import BadMessageError, Field, decode_signed, decode_text, get_message, read_fields
 
 NAME: Final = "event_file"
@@ -41,6 +39,8 @@ class EventFileScribe(PlainScribe):
     """Reads records as they come, and keeps those with RunMetadata."""
 
     def __init__(self, path: str, salvage: bool) -> None:
+        from fastprof.inputs.formats.step_planes import GraphPlanes  # late, as most captures are none
+
         self.remarks: list[FormatRemark] = []
         self._path = path
         self._salvage = salvage
@@ -68,6 +68,9 @@ class EventFileScribe(PlainScribe):
         if not self._runs and not self._graphs.count and not self._salvage:
             text_ = "this event file has neither RunMetadata nor a graph: summaries alone are no profile"
             raise CaptureError(f"reading an event file: {text_}", path=self._path, offset=0)
+        from fastprof.inputs.formats.step_planes import StepPlanes
+        from fastprof.inputs.formats.step_stats import HeldStats
+
         planes, runs, held = StepPlanes(), list[RecordedRun](), HeldStats()
         try:
             for event in sorted(self._runs.values(), key=lambda event: event.number):

@@ -7,7 +7,6 @@ from typing import Final
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, PlainScribe
-from fastprof.inputs.formats.step_planes import GraphPlanes, make_environment
 from fastprof.inputs.message_bytes import BadMessageError, decode_text, get_message, read_sound_fields
 from fastprof.wording.patterns import compile_late
 
@@ -50,6 +49,8 @@ class GraphScribe(PlainScribe):
     """Hands nodes on as they come."""
 
     def __init__(self, path: str, salvage: bool) -> None:
+        from fastprof.inputs.formats.step_planes import GraphPlanes  # late, as most captures are none
+
         self.remarks: list[FormatRemark] = []
         self._path = path
         self._salvage = salvage
@@ -67,6 +68,8 @@ class GraphScribe(PlainScribe):
             return None
 
     def finish(self) -> Iterator[bytes]:
+        from fastprof.inputs.formats.step_planes import make_environment
+
         if not self._ended:
             try:
                 self._graphs.check_end()

@@ -22,7 +22,6 @@ from typing import Final
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, KeepingScribe
-from fastprof.inputs.formats.step_planes import GraphPlanes, make_environment
 from fastprof.inputs.message_bytes import (
     DOUBLE,
     FLOAT,
@@ -135,6 +134,8 @@ class GraphTextScribe(KeepingScribe):
     """Transcribes a graph; all nodes are read at the end."""
 
     def finish(self) -> Iterator[bytes]:
+        from fastprof.inputs.formats.step_planes import GraphPlanes, make_environment  # late, as most captures are none
+
         graphs = GraphPlanes()
         graphs.begin("graph", 0)
         try:

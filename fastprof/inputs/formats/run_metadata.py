@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, KeepingScribe
-from fastprof.inputs.formats.step_planes import GraphPlanes, StepPlanes
-from fastprof.inputs.formats.step_stats import DOING, DeviceStats, HeldStats, read_devices
 from fastprof.inputs.message_bytes import BadMessageError, Field, get_message, read_fields, read_sound_fields
+
+if TYPE_CHECKING:
+    from fastprof.inputs.formats.step_planes import GraphPlanes, StepPlanes
+    from fastprof.inputs.formats.step_stats import DeviceStats, HeldStats
 
 NAME: Final = "run_metadata"
 _STEP_STATS, _PARTITIONS, _FUNCTIONS = 1, 3, 4
@@ -38,6 +40,9 @@ class RunScribe(KeepingScribe):
     """The document that it keeps is about as large as what is made of it."""
 
     def finish(self) -> Iterator[bytes]:
+        from fastprof.inputs.formats.step_planes import GraphPlanes, StepPlanes  # late, as most captures are none
+        from fastprof.inputs.formats.step_stats import HeldStats
+
         planes, graphs = StepPlanes(), GraphPlanes()
         try:
             run = RecordedRun(self.message(), 0, self._salvage, HeldStats())
@@ -72,6 +77,8 @@ class RecordedRun:
             raise BadMessageError(fault.text, base + fault.at) from None
 
     def _read(self) -> None:
+        from fastprof.inputs.formats.step_stats import read_devices
+
         data, salvage = self._data, self._salvage
         for field in read_sound_fields(memoryview(data), 0, salvage):
             if field.number == _STEP_STATS:
@@ -103,6 +110,8 @@ def place_fault(fault: BadMessageError | CaptureError, path: str) -> CaptureErro
     """Return the fault as an error about the file."""
     if isinstance(fault, CaptureError):
         return CaptureError(fault.message, path=path, offset=fault.offset)
+    from fastprof.inputs.formats.step_stats import DOING
+
     return CaptureError(f"{fault.text}, {DOING}", path=path, offset=fault.at)
 
 

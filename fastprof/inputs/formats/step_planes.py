@@ -33,6 +33,7 @@ import numpy as np
 from fastprof._native.line_events import line_events
 from fastprof._native.transcribing import event_metadata
 from fastprof.errors import CaptureError
+from fastprof.inputs.formats.contract import GRAPH_PLANE, GRAPH_STATS
 from fastprof.inputs.formats.step_stats import (
     BATCH,
     MICRO,
@@ -550,14 +551,11 @@ def _make_entry(id_: int, name: str) -> bytes:
     return key + put(2, key + put(2, name))
 
 
-PLANE: Final = "TensorFlow graphs"
-STATS: Final = ("graph", "graph_def", "offset")
-"""Stats of a piece: the number of its graph, its bytes, and their offset in the file."""
 _NUMBER, _BYTES, _OFFSET = 1, 2, 3
 _PLANE_ID: Final = 0x6772_6170
 _PIECE: Final = 1 << 20
 _NAMES: Final = b"".join(
-    put(5, put(1, number) + put(2, put(1, number) + put(2, name))) for number, name in enumerate(STATS, 1)
+    put(5, put(1, number) + put(2, put(1, number) + put(2, name))) for number, name in enumerate(GRAPH_STATS, 1)
 )
 
 
@@ -613,7 +611,7 @@ class GraphPlanes:
         )
         metadata = put(1, self._pieces) + put(2, self._kind) + stats
         entry = put(4, put(1, self._pieces) + put(2, metadata))
-        return put(1, put(1, _PLANE_ID) + put(2, PLANE) + entry + _NAMES)
+        return put(1, put(1, _PLANE_ID) + put(2, GRAPH_PLANE) + entry + _NAMES)
 
 
 class FieldCutter:
