@@ -21,7 +21,6 @@ from fastprof import errors
 from fastprof._version import __version__
 from fastprof.analyses import ANALYSES
 from fastprof.cli import arguments, output, process, verb_list
-from fastprof.cli.analysis import AnalysisVerb
 from fastprof.cli.output import Messages
 from fastprof.wording.screen import escape_text
 from fastprof.wording.spelling import suggest_name
@@ -89,8 +88,13 @@ class Verb(Protocol):
 
 def make_parser(verb: str) -> _Parser:
     """Return the parser of a verb; ``args.verb_module`` is its module. Imports what the flags of the verb need."""
-    analysis = _ANALYSES.get(verb)
-    module = AnalysisVerb(analysis) if analysis else cast(Verb, importlib.import_module(f"fastprof.cli.{verb}"))
+    module: Verb
+    if analysis := _ANALYSES.get(verb):
+        from fastprof.cli.analysis import AnalysisVerb
+
+        module = AnalysisVerb(analysis)
+    else:
+        module = cast(Verb, importlib.import_module(f"fastprof.cli.{verb}"))
     parser = _Parser(
         prog=f"fastprof {verb_list.get_full_name(verb)}",
         description=module.__doc__ or "",

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TextIO, cast
 from fastprof.cli import arguments, process, verb_list
 from fastprof.errors import OutputError, UsageError
 from fastprof.export.new_files import Write, open_new_file, wrap_output_errors
-from fastprof.render import report_graphics
 from fastprof.render.table_forms import FORMATS, WIDTH, Look, load_renderer, render_table
 from fastprof.wording.screen import escape_lines, escape_text
 
@@ -37,7 +36,7 @@ _SUFFIXES = {
 }
 _TEXT = ("", ".txt", ".text", ".log", ".md", ".out")
 """Suffixes of text files."""
-_STACKED = {"speedscope": (report_graphics.SPEEDSCOPE_SUFFIX,), "pprof": report_graphics.PPROF_SUFFIXES}
+_STACKED = {"speedscope": (".speedscope.json",), "pprof": (".pprof", ".pprof.pb.gz")}
 """Suffixes of files of stacks."""
 _STDOUT = "standard output"
 BRIEF = "brief"
@@ -92,6 +91,8 @@ def choose_format(requested: str | None, path: str | None, more: Container[str] 
     for form, suffixes in _STACKED.items():
         if path is not None and path.lower().endswith(suffixes):
             if form not in more:
+                from fastprof.render import report_graphics
+
                 verbs = report_graphics.list_stacked_verbs()
                 raise UsageError(f"{path}: this verb cannot write {form} files; verbs that can: {verbs}")
             return form
@@ -103,9 +104,10 @@ def choose_format(requested: str | None, path: str | None, more: Container[str] 
     if suffix in (".html", ".htm"):
         raise UsageError(f"{path}: this verb cannot write pages; use 'fastprof report --html'")
     if suffix == ".svg" and "svg" not in more:
-        raise UsageError(
-            f"{path}: this verb cannot write drawings; verbs that can: {report_graphics.list_drawn_verbs()}"
-        )
+        from fastprof.render import report_graphics
+
+        verbs = report_graphics.list_drawn_verbs()
+        raise UsageError(f"{path}: this verb cannot write drawings; verbs that can: {verbs}")
     if suffix not in _SUFFIXES and suffix not in _TEXT:
         known = ", ".join((_TEXT[1], *(name for name, form in _SUFFIXES.items() if form != "svg" or "svg" in more)))
         raise UsageError(f"{path}: no format has the suffix {suffix!r}; give --format, or use one of: {known}")

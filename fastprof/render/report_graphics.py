@@ -116,7 +116,6 @@ def _get_own_times(table: pa.Table, column: str) -> dict[int, int]:
     return {node: time for node, time in enumerate(own) if time > 0}
 
 
-PPROF_SUFFIXES: Final = (".pprof", ".pprof.pb.gz")
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING, _DEFAULT_TYPE = 1, 2, 4, 5, 6, 14
 
 
@@ -175,7 +174,6 @@ class _PprofProfile:
         return number
 
 
-SPEEDSCOPE_SUFFIX: Final = ".speedscope.json"
 _SPEEDSCOPE_SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
 
 
