@@ -1,9 +1,13 @@
-"""What is loaded when: `import fastprof` and `fastprof --version` must stay quick."""
+"""What is loaded when: `import fastprof` and `fastprof --version` must stay quick, and verbs load what they use."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tomllib
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -16,12 +20,36 @@ HEAVY = (
     "fastprof.profile.profile",
     "fastprof.schema.tables",
 )
+UNUSED = {
+    "asyncio", "base64", "concurrent.futures", "glob", "gzip", "importlib.util", "logging", "numpy.f2py",
+    "numpy.fft", "numpy.polynomial", "numpy.random", "numpy.testing", "pyarrow.acero", "pyarrow.compute", "pyarrow.csv",
+    "pyarrow.dataset", "pyarrow.feather", "pyarrow.fs", "pyarrow.parquet", "random", "shlex", "shutil", "ssl",
+    "tempfile", "traceback", "xml",
+}  # fmt: skip
+"""Modules that reports of a small capture do without, unless numpy and pyarrow import them."""
+LIMITS = tomllib.loads(Path(__file__).with_name("startup_modules.toml").read_text())["modules"]
 
 
-def modules_after(code: str) -> set[str]:
-    script = f"{code}\nimport sys\nprint('\\n' + '\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(done.stdout.splitlines())
+@cache
+def modules_after(code: str) -> frozenset[str]:
+    script = f"{code}\nimport sys\nprint('\\0' + '\\n'.join(sys.modules))"
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return frozenset(done.stdout.rpartition("\0")[2].splitlines())
+
+
+@pytest.mark.parametrize("command", LIMITS)
+def test_a_command_loads_what_it_uses(command: str) -> None:
+    words = ["fastprof", *command.split()]
+    loaded = modules_after(f"import sys; from fastprof.__main__ import entry; sys.argv = {words}; entry()")
+    count, limit = sum(name.partition(".")[0] == "fastprof" for name in loaded), LIMITS[command]
+    assert count <= limit, f"{command} loads {count - limit} modules more: import them where they are used"
+    assert count >= limit, f"{command} loads {count} modules: lower its number in startup_modules.toml"
+    unused = (UNUSED | {"argparse", "re", "typing"}) if command == "--version" else UNUSED
+    needed = modules_after("pass" if command == "--version" else "import pyarrow")
+    surplus = sorted(loaded & unused - needed)
+    assert not surplus, f"{command} loads {surplus}"
 
 
 def test_import_loads_nothing_heavy() -> None:
