@@ -20,7 +20,7 @@ from fastprof.inputs.formats import (
 )
 from fastprof.inputs.formats.contract import Format, Scribe
 
-__all__ = ["FORMATS", "HEAD", "IN_FILE", "Format", "Scribe", "find_format", "step_planes"]
+__all__ = ["FORMATS", "HEAD", "IN_FILE", "Format", "Scribe", "contract", "find_format"]
 
 FORMATS: Final[tuple[Format, ...]] = (
     chrome_json, riegeli, run_metadata, run_metadata_text, event_file, graph_def, graph_def_text, profile_proto, op_log,

@@ -17,8 +17,9 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, overload
+from typing import Any, Final, NoReturn, Protocol, overload
 
 import numpy as np
 
@@ -28,9 +29,6 @@ from fastprof.inputs.open_files import prefetch
 from fastprof.schema.columns import count_bounds
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import format_size
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 _CODECS: Final = {0x62: "brotli", 0x7A: "zstd", 0x73: "snappy"}
 _NONE: Final = 0
@@ -420,7 +418,7 @@ class Decoding:
     begin: int
     after: int
     size: int
-    records: Future[ChunkRecords]
+    records: Callable[[], ChunkRecords]
     is_last: bool = False
 
 
@@ -475,7 +473,7 @@ class RiegeliScribe:
 
     def _records(self, chunk: Decoding) -> Iterator[memoryview]:
         try:
-            records = chunk.records.result()
+            records = chunk.records()
             ranges = [
                 kept for number in range(len(records.ranges)) for kept in self._repeated.left_out(records, number)
             ]
@@ -499,16 +497,13 @@ class RiegeliScribe:
     def _ready(self, *, last: bool) -> Iterator[Decoding]:
         """Yield all chunks that have come. Damage is raised by whoever takes records: those before it are decoded
         first."""
-        from concurrent.futures import Future
-
         while self._at < self._end and (last or find_data_end(self._at, CHUNK_HEADER) <= self._end):
             try:
                 chunk = self._chunk(last)
             except DamagedRiegeliError as damage:
                 if not self._salvage:
-                    refused: Future[ChunkRecords] = Future()
-                    refused.set_exception(damage)
-                    yield Decoding(damage.offset, self._end, 0, refused, is_last=True)
+                    refuse = partial(refuse_damage, damage, self._path)
+                    yield Decoding(damage.offset, self._end, 0, refuse, is_last=True)
                     return
                 self._lose(damage)
                 if damage.goes_on is None and not self._resynchronise(last):
@@ -536,7 +531,7 @@ class RiegeliScribe:
         if header.after - self._base > BLOCK:
             self._drop()
         records = self._pool.submit(decode_records, header.kind, data, header.records, header.decoded_size)
-        return Decoding(begin, header.after, max(header.data_size, header.decoded_size), records)
+        return Decoding(begin, header.after, max(header.data_size, header.decoded_size), records.result)
 
     def _pieces(self, begin: int, size: int, goes_on: int | None) -> list[tuple[int, int]]:
         """Return where bytes of the file stand, without the headers of blocks, which must be sound: places and
