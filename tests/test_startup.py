@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+import fastprof
 
 HEAVY = (
     "numpy",
@@ -89,3 +92,13 @@ def test_a_report_as_text_takes_no_compute_kernels_and_no_other_forms_to_import(
     )
     assert "fastprof.render.report_text" in loaded
     assert loaded.isdisjoint({"pyarrow.compute", "fastprof.render.as_json", "fastprof.xprof.report_xprof"})
+
+
+def test_a_small_session_starts_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread.name) or start(thread))
+    answer = str(fastprof.load("demo/xla").overview())
+    assert started == []
+    assert str(fastprof.load("demo/xla", threads=2).overview()) == answer
+    assert started != []

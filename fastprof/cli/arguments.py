@@ -67,7 +67,10 @@ def add_reading(parser: argparse.ArgumentParser, *, limits_memory: bool = True) 
         "or keep what can be decoded (salvage)",
     )
     group.add_argument(
-        "--threads", metavar="N", type=parse_positive, help="decoding threads (default: one per processor)"
+        "--threads",
+        metavar="N",
+        type=parse_positive,
+        help="decoding threads (default: one per processor; small sessions: 1)",
     )
     group.add_argument(
         "--max-unpacked",

@@ -57,7 +57,7 @@ def load(
 
     ``on_error``: "raise" stops at the first damaged or missing host; "skip" loads the other hosts; "salvage" keeps
     what can be decoded before and after a fault. The table ``import_log`` lists omitted parts.
-    ``threads``: the number of decoding threads; default: one per processor.
+    ``threads``: the number of decoding threads; default: one per processor, or one for sessions below 1 MiB.
     ``max_unpacked``: the largest unpacked size of a compressed capture, in bytes; default: 16 GiB. A
     larger value also raises the memory limit of names, planes and lines, otherwise proportional to the capture.
     ``memory``: bytes that this process may use, at least 192 MiB; default: no limit. Arrays beyond it are temporary
