@@ -17,7 +17,7 @@ import numpy as np
 from fastprof._native.cause_kernels import foremost
 from fastprof.derive.ops.device_time import make_span_records
 from fastprof.derive.steps.event_graph import PIECE
-from fastprof.derive.steps.event_origin import has_line, is_built_in, is_idle
+from fastprof.derive.steps.event_origin import is_idle, mark_frames
 from fastprof.derive.steps.host_calls import find_late_returns
 from fastprof.derive.steps.host_causes import DRIVER, LOADS, Code, HostCauses
 from fastprof.schema.columns import Bools, Int64s, Records, add_durations, find_last_started
@@ -54,10 +54,13 @@ def explain_lock_waits(events: HostEvents, causes: HostCauses, pieces: Records) 
 
 def find_lock_waits(events: HostEvents, causes: HostCauses) -> LockWaits:
     """Find the waits of the threads that drive devices."""
-    runs = np.array([has_line(name) and not is_idle(name) for name in events.names], np.bool_)
     parts = [np.zeros((3, 0), np.int64)]
+    if len(causes.origins.python_lines) < 2:
+        return LockWaits(*parts[0])
+    idle = np.array([is_idle(name) for name in events.names], np.bool_)
+    runs, passes = (frames & ~idle for frames in mark_frames(events))
     for line, role in zip(causes.lines, causes.role, strict=True):
-        if role != DRIVER or len(causes.origins.python_lines) < 2:
+        if role != DRIVER:
             continue
         late, begin = find_late_returns(events, causes.origins.parent, line)
         end = add_durations(events.start_ps[late], events.duration_ps[late])
@@ -65,17 +68,20 @@ def find_lock_waits(events: HostEvents, causes: HostCauses) -> LockWaits:
         for other in causes.origins.python_lines if len(begin) else ():
             if other.number == line.number:
                 continue
-            at = _find_running(events, causes, other, begin + (end - begin) // 2, runs)
+            at = _find_running(events, causes, other, begin + (end - begin) // 2, runs, passes)
             loads = LOADS[causes.code[at]] & ~LOADS[causes.code[row]]
             row = np.where((at >= 0) & ((row < 0) | loads), at, row)
         parts.append(np.stack([begin, end, row])[:, row >= 0])
     return LockWaits(*np.concatenate(parts, axis=1))
 
 
-def _find_running(events: HostEvents, causes: HostCauses, line: Line, times: Int64s, runs: Bools) -> Int64s:
+def _find_running(
+    events: HostEvents, causes: HostCauses, line: Line, times: Int64s, runs: Bools, passes: Bools
+) -> Int64s:
     """Return the innermost function of a thread with a source line at each time, or what loads input around it; -1 if
-    the thread runs no Python."""
-    parent, passes = causes.origins.parent, np.array([is_built_in(name) and not is_idle(name) for name in events.names])
+    the thread runs no Python. ``runs``, ``passes``: rows of metadata of working functions with a source line, and of
+    compiled ones."""
+    parent = causes.origins.parent
     place = find_last_started(events.start_ps[line.first : line.last], times)
     at = np.where(place < 0, -1, line.first + place)
     while True:

@@ -25,7 +25,7 @@ from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.devices.run_environment import TracerLevels
 from fastprof.derive.host import CPU_ONLY, GPU
 from fastprof.derive.steps.event_graph import find_enclosing
-from fastprof.derive.steps.event_origin import find_event_origins, has_line, is_built_in, parse_frame
+from fastprof.derive.steps.event_origin import find_event_origins, mark_frames, parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime
 from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.schema.columns import Bools, Int64s, S, number_values, sum_by, sum_unbounded
@@ -183,10 +183,9 @@ _HOPS: Final = 8
 
 
 def _find_callers(raw: HostEvents) -> dict[str, str]:
-    built_in = np.array([is_built_in(name) for name in raw.names], np.bool_)
+    lined, built_in = mark_frames(raw)
     if not built_in.any():
         return {}
-    lined = np.array([has_line(name) for name in raw.names], np.bool_)
     rows = np.flatnonzero(built_in[raw.meta] & (raw.duration_ps >= _LONG_PS))
     parent = find_event_origins(raw).parent
     caller = parent[rows].astype(np.int64)
@@ -206,7 +205,7 @@ CALLS_PYTHON: Final = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 
 def _sum_in_pipelines(raw: HostEvents) -> dict[str, int]:
     calls = np.array([name.rpartition(":")[2] in CALLS_PYTHON for name in raw.names], np.bool_)
-    lined = np.array([has_line(name) for name in raw.names], np.bool_)
+    lined, _ = mark_frames(raw)
     if not calls.any() or not lined.any():
         return {}
     own_ps = raw.duration_ps - sum_by(find_enclosing(raw), raw.duration_ps, len(raw))

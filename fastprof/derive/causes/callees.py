@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from fastprof.derive.steps.event_graph import find_enclosing
-from fastprof.derive.steps.event_origin import has_line, parse_frame
+from fastprof.derive.steps.event_origin import mark_frames, parse_frame
 from fastprof.schema.columns import Bools, Int64s, add_durations, number_values, sum_by
 from fastprof.tables.host_events import HostEvents, compute_once
 
@@ -26,7 +26,7 @@ _DEEPEST: Final = 100
 def find_callees(events: HostEvents) -> dict[str, str]:
     """Return the innermost function of the same file that takes at least half of each long function's time, by the
     name of the long function."""
-    lined = np.array([has_line(name) for name in events.names], np.bool_)
+    lined, _ = mark_frames(events)
     if not lined.any() or not len(events):
         return {}
     count = len(events.names)

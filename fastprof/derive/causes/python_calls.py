@@ -39,8 +39,8 @@ from fastprof.derive.steps.event_origin import (
     EventOrigins,
     Origin,
     find_event_origins,
-    has_line,
     is_idle,
+    mark_frames,
     parse_frame,
     strip_address,
     waits_for_device,
@@ -187,7 +187,7 @@ class LongestFunction:
 def find_longest_function(events: HostEvents) -> LongestFunction | None:
     """Return the function with a source line that works for longest on one thread, or None if no frame is recorded."""
     origins = find_event_origins(events)
-    lined = np.array([has_line(name) for name in events.names], np.bool_)
+    lined, _ = mark_frames(events)
     idle = np.array([is_idle(name) for name in events.names], np.bool_)
     own_ps = events.duration_ps - sum_by(origins.parent, events.duration_ps, len(events))
     longest: list[LongestFunction] = []

@@ -78,9 +78,15 @@ _KINETO_FRAME = compile_late(r".+\(\d{1,9}\): .+|<built-in (?:function|method) .
 """PyTorch's profiler: ``file.py(12): function``, ``<built-in function len>``, ``nn.Module: Linear_3``."""
 
 
+_KINETO_BEGINNINGS: Final = ("<built-in ", "nn.Module: ")
+
+
 def is_frame(name: str) -> bool:
     """Return whether a tracer of Python names a call so, that of TensorFlow and JAX or that of PyTorch."""
-    return name.startswith(PYTHON_FRAME) or _KINETO_FRAME.fullmatch(name) is not None
+    if name.startswith(PYTHON_FRAME):
+        return True
+    may_be = "): " in name or name.startswith(_KINETO_BEGINNINGS)  # the pattern takes long for names of kilobytes
+    return may_be and _KINETO_FRAME.fullmatch(name) is not None
 
 
 class Framework(IntEnum):
@@ -166,20 +172,28 @@ TENSORFLOW_1: Final = "TensorFlow 1"
 FRAMEWORKS: Final = (JAX, TENSORFLOW, TENSORFLOW_1, PYTORCH, UNKNOWN)
 
 _NAMES: Final = {
-    PYTORCH: compile_late(r"^aten::|^ProfilerStep#|torch_xla|torch/|^SyncTensorsGraph|^autograd::|XLAGraphExecutor"),
-    JAX: compile_late(r"^PjitFunction|^jit_|^jit\(|/jit\(|^pmap_|\(jax\.Array\)"),
-    TENSORFLOW: compile_late(
-        r"^EagerExecute|^EagerLocalExecute|^EagerKernelExecute|^ExecutorState::Process|^FunctionRun|^TFE_Py|^SessionRun"
-        r"|^cluster_\d|__inference_|^TfOpRun|^TraceContext|^KernelAndDeviceFunc|tensorflow::|^RunMetadata$"
+    PYTORCH: (
+        compile_late(r"aten::|ProfilerStep#|SyncTensorsGraph|autograd::"),
+        ("torch_xla", "torch/", "XLAGraphExecutor"),
+    ),
+    JAX: (compile_late(r"PjitFunction|jit_|jit\(|pmap_"), ("/jit(", "(jax.Array)")),
+    TENSORFLOW: (
+        compile_late(
+            r"EagerExecute|EagerLocalExecute|EagerKernelExecute|ExecutorState::Process|FunctionRun|TFE_Py|SessionRun"
+            r"|cluster_\d|TfOpRun|TraceContext|KernelAndDeviceFunc|RunMetadata$"
+        ),
+        ("__inference_", "tensorflow::"),
     ),
 }
+"""How names of each framework begin, and what they have anywhere."""
 
 
 def find_framework(names: Iterable[str]) -> str:
     """Return the framework by the names of events, lines and ops of a capture."""
     every = list(dict.fromkeys(name[:MOST_SEARCHED] for name in names))
-    for framework, pattern in _NAMES.items():
-        if any(pattern.search(name) for name in every):
+    text = "\n".join(every)  # searched at once: there may be a name of kilobytes for each op of each device
+    for framework, (beginning, parts) in _NAMES.items():
+        if any(part in text for part in parts) or any(map(beginning.match, every)):
             return framework
     return UNKNOWN
 

@@ -105,6 +105,9 @@ def mark_op_line_events(events: HostEvents) -> Bools:
 def is_kernel(events: HostEvents) -> Bools:
     """Return a mask of the kernel events: all GPU stream events except memory copies and fills. Copies with recorded
     launch dimensions are kernels, as on ROCm."""
+    kernels = mark_op_line_events(events)
+    if not kernels.any():
+        return kernels
     of_memory = np.array([bool(classify_copy(name)) for name in events.names] + [False], bool)
     moves = of_memory[events.meta]
     for stat in DETAILS_OF_MEMORY:
@@ -112,7 +115,7 @@ def is_kernel(events: HostEvents) -> Bools:
             moves[events.texts(stat)[0]] = True
     if KERNEL_DETAILS in events.stats:
         moves[events.texts(KERNEL_DETAILS)[0]] = False
-    kernels: Bools = mark_op_line_events(events) & ~moves
+    kernels &= ~moves
     return kernels
 
 

@@ -87,6 +87,17 @@ def is_built_in(name: str) -> bool:
     return is_frame(name) and parse_frame(name).line is None
 
 
+@compute_once
+def mark_frames(events: HostEvents) -> tuple[Bools, Bools]:
+    """Return which rows of event metadata name a call of Python whose line of source is recorded, and which one that is
+    compiled."""
+    with_line, built_in = np.zeros((2, len(events.names)), np.bool_)
+    for row, name in enumerate(events.names):
+        if is_frame(name):
+            (built_in if parse_frame(name).line is None else with_line)[row] = True
+    return with_line, built_in
+
+
 @lru_cache(maxsize=1 << 16)
 def waits_for_device(name: str) -> bool:
     """Return whether an event with this name does nothing but wait for a device, or for what runs on one."""

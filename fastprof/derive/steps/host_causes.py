@@ -29,8 +29,8 @@ from fastprof.derive.steps.event_origin import (
     EventOrigins,
     Origin,
     find_event_origins,
-    has_line,
     index_threads,
+    mark_frames,
     parse_frame,
 )
 from fastprof.derive.steps.host_calls import (
@@ -68,7 +68,7 @@ from fastprof.schema.columns import (
     sort_rows,
 )
 from fastprof.schema.value_classes import dataclass
-from fastprof.tables.host_events import HostEvents, Line
+from fastprof.tables.host_events import HostEvents, Line, compute_once
 from fastprof.wording.patterns import MOST_SEARCHED, compile_late
 
 
@@ -252,9 +252,25 @@ def classify_framework_name(name: str) -> Code:
     return next((code for code, pattern in _NAMED if pattern.search(name)), Code.NOTHING)
 
 
+_PARTS_OF_INPUT: Final = (
+    "Iterator",
+    "InfeedEnqueue",
+    "InstantiatedCapturedFunction",
+    "Produce",
+    "Consume",
+    "DatasetOp",
+)
+"""All names of input have one of these."""
+
+
+@compute_once
 def shows_input(events: HostEvents) -> bool:
     """Return whether input would be seen: Python functions are recorded, or calls of frameworks that load data."""
-    return any(is_frame(name) or name.startswith(LOADERS) or _is_input(name) for name in events.recorded_names)
+    names = events.recorded_names
+    if any(is_frame(name) or name.startswith(LOADERS) for name in names):
+        return True
+    text = "\n".join(names)  # few captures have a name that needs a closer look
+    return any(part in text for part in _PARTS_OF_INPUT) and any(map(_is_input, names))
 
 
 def _is_input(name: str) -> bool:
@@ -465,11 +481,12 @@ _OF_POOLS: Final = compile_late(r"(?:.*/)?(?:threading|thread|pool|_base|\w+_ada
 
 def _mark_samples(events: HostEvents, origins: EventOrigins, lines: Sequence[Line], code: UInt8s) -> None:
     """Count ``__getitem__`` that a pool of threads calls by itself as input: a worker loads a sample or batch."""
-    frames = [parse_frame(name) if has_line(name) else None for name in events.names]
-    loads = np.array([frame is not None and frame.function == "__getitem__" for frame in frames], np.bool_)
+    frames = {row: parse_frame(events.names[row]) for row in np.flatnonzero(mark_frames(events)[0]).tolist()}
+    loads, own = np.zeros((2, len(events.names)), np.bool_)
+    loads[[row for row, frame in frames.items() if frame.function == "__getitem__"]] = True
     if not loads.any():
         return
-    own = np.array([frame is not None and not _OF_POOLS.fullmatch(frame.file) for frame in frames], np.bool_)
+    own[[row for row, frame in frames.items() if not _OF_POOLS.fullmatch(frame.file)]] = True
     for line in lines:
         rows = line.first + np.flatnonzero(loads[events.meta[line.first : line.last]])
         above = origins.parent[rows].astype(np.int64)
