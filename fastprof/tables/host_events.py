@@ -204,7 +204,7 @@ class HostEvents:
     def names(self) -> list[str]:
         return self._source.names
 
-    @property
+    @cached_property
     def recorded_names(self) -> list[str]:
         """Names that occur: a capture may list names without any event."""
         used = np.zeros(len(self.names), np.bool_)

@@ -329,6 +329,7 @@ def _make_ranks() -> UInt8s:
 
 LOADS: Final = np.isin(np.arange(256), (Code.INPUT, Code.INPUT_WORDS))
 """Mask of the codes of input loading."""
+_WORKS: Final = np.isin(np.arange(256), (Code.HOST_COMPUTE, Code.LAUNCH, Code.PYTHON))
 RANKS: Final = _make_ranks()
 """[role, code] which of several threads that say something says what the host does: the lowest counts."""
 _ALWAYS: Final = np.array([[-(2**63), 2**63 - 1]])
@@ -466,7 +467,7 @@ def _mark_by_threads(events: HostEvents, lines: tuple[Line, ...], code: UInt8s) 
     for line in lines:
         here = code[line.first : line.last]
         if line.name.startswith(INPUT_THREADS):
-            here[np.isin(here, (Code.HOST_COMPUTE, Code.LAUNCH, Code.PYTHON))] = Code.INPUT
+            here[_WORKS[here]] = Code.INPUT
             continue
         calls = rows[find_rows_within(rows, line.first, line.last)]
         if len(calls):
