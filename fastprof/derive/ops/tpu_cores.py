@@ -58,6 +58,7 @@ from fastprof.schema.columns import (
     find_last_started,
     find_least_by,
     join_values,
+    number_distinct_rows,
     number_values,
     sum_by,
     sum_exactly,
@@ -193,14 +194,11 @@ def _identify_ops(events: HostEvents, met: Int64s) -> tuple[Int64s, Int32s]:
     none."""
     rows = np.flatnonzero(is_op_metadata(events)[met])
     program, symbol = (events.meta_stat(name).at(met[rows]) for name in ("program_id", "symbol_id"))
-    has_key = np.isin(met[rows], find_op_ids(events))
-    keys = np.stack([np.where(has_key, program.value, -1), np.where(has_key, symbol.value, met[rows])], axis=1)
-    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int32)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)
+    has_keys = len(find_op_ids(events)) > 0  # then only rows with keys are ops
+    first, number = number_distinct_rows([program.value, symbol.value] if has_keys else [met[rows]])
     op_of_met = np.full(len(met), -1, np.int32)
-    op_of_met[rows] = rank[inverse.reshape(-1)]
-    return met[rows][np.sort(first)], op_of_met
+    op_of_met[rows] = number
+    return met[rows][first], op_of_met
 
 
 def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) -> tuple[OpTable, Int32s]:
@@ -345,18 +343,29 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
 
 
 def _read_meta_texts(events: HostEvents, stat: str, metas: Int64s) -> list[str]:
-    column = events.meta_stat(stat).at(metas)
-    chosen = np.where(np.isin(column.kind, TEXT_KINDS), column.value, -1)
-    distinct, inverse = number_values(chosen)
-    known = distinct[distinct >= 0]
-    texts = [""] * (len(distinct) - len(known)) + events.all_texts(known)
-    return [texts[place] for place in inverse.reshape(-1).tolist()]
+    texts = _list_texts(events, stat)
+    return [texts.get(row, "") for row in metas.tolist()]
+
+
+@compute_once
+def _list_texts(events: HostEvents, stat: str) -> dict[int, str]:
+    """Return a text of event metadata by row, read once for all cores."""
+    column = events.meta_stat(stat).of_kinds(TEXT_KINDS)
+    distinct, place = number_values(column.value)
+    texts = events.all_texts(distinct)
+    return {row: texts[at] for row, at in zip(column.rows.tolist(), place.tolist(), strict=True)}
 
 
 def _read_meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s:
     """One figure per op; 0 if it is not recorded or not a valid number."""
-    figures = events.meta_stat(stat).at(metas).numbers
+    figures = _list_figures(events, stat)[metas]
     return np.where(is_work(figures), figures, 0.0)
+
+
+@compute_once
+def _list_figures(events: HostEvents, stat: str) -> Float64s:
+    """Return a number of event metadata by row, read once for all cores."""
+    return events.meta_stat(stat).at(np.arange(len(events.names))).numbers
 
 
 def _choose_flops_stats(events: HostEvents) -> tuple[str, ...]:
@@ -371,7 +380,7 @@ def _encode_work_source(
     """Return whether each op's metadata record its figure. A custom call of unknown work records 0."""
     recorded = np.zeros(len(metas), bool)
     for stat in stats:
-        recorded |= is_work(events.meta_stat(stat).at(metas).numbers)
+        recorded |= is_work(_list_figures(events, stat)[metas])
     is_custom = np.array([category == "custom-call" for category in categories], bool)
     return np.where(recorded & ~(is_custom & (figures == 0)), FROM_CAPTURE, 0).astype(np.uint8)
 
