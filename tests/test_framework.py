@@ -8,7 +8,10 @@ import pytest
 from trace_builder import event, line, plane, xspace
 
 import fastprof
-from fastprof.derive.devices.op_names import choose_framework, find_framework
+from fastprof.derive.devices.op_names import choose_framework, find_framework, is_frame
+from fastprof.derive.ops import gpu_ops
+from fastprof.derive.steps.host_causes import shows_input
+from fastprof.tables.host_reader import read_host
 
 
 @pytest.mark.parametrize(
@@ -50,3 +53,54 @@ def test_real_captures_have_the_framework_in_their_name(captures: Path) -> None:
             if f"-{part}" in folder.name:
                 report = fastprof.load(folder).overview()
                 assert report.scalars["framework"].value == framework, folder.name
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("$train.py:12 step", True),
+        ("train.py(12): step", True),
+        ("a\nb(3): f(4): g", True),
+        ("<built-in function len>", True),
+        ("<built-in method append of list object at 0x7f>", True),
+        ("nn.Module: Linear_3", True),
+        ("(12): step", False),
+        ("train.py(): step", False),
+        ("train.py(12): ", False),
+        ("<built-in function len", False),
+        ("nn.Module: ", False),
+        ("%fusion.3 = f32[8]{0} fusion(%param.1): kLoop", False),
+    ],
+)
+def test_frames_of_python_have_names_of_two_tracers(name: str, expected: bool) -> None:
+    assert is_frame(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("IteratorGetNextOp::DoCompute", True),
+        ("Iterator::Prefetch", True),
+        ("InfeedEnqueue", True),
+        ("InstantiatedCapturedFunction::Run", True),
+        ("PrefetchConsume", True),
+        ("ParallelMapProduce", True),
+        ("MakeIterator::Map", True),
+        ("ReduceDatasetOp::DoCompute", True),
+        ("Consumer", False),
+        ("fusion.7", False),
+    ],
+)
+def test_names_of_frameworks_show_input(name: str, expected: bool) -> None:
+    profile = fastprof.load(xspace(plane("/host:CPU", [line("main", [event("work", 0, 9), event(name, 10, 9)])])))
+    assert shows_input(read_host(profile.table_set, 0, (), (), ())) == expected
+
+
+def test_names_are_no_copies_where_no_gpu_ran_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(gpu_ops, "classify_copy", lambda name: asked.append(name) or "")
+    for device, kernels in (("/device:TPU:0", 0), ("/device:GPU:0", 1)):
+        profile = fastprof.load(xspace(plane(device, [line("XLA Ops #1", [event("fusion", 0, 9)])])))
+        events = read_host(profile.table_set, 0, (), (), ())
+        assert gpu_ops.is_kernel(events).sum() == kernels
+        assert bool(asked) == bool(kernels)

@@ -252,14 +252,7 @@ def classify_framework_name(name: str) -> Code:
     return next((code for code, pattern in _NAMED if pattern.search(name)), Code.NOTHING)
 
 
-_PARTS_OF_INPUT: Final = (
-    "Iterator",
-    "InfeedEnqueue",
-    "InstantiatedCapturedFunction",
-    "Produce",
-    "Consume",
-    "DatasetOp",
-)
+_PARTS_OF_INPUT: Final = ("Iterator", "InfeedEnqueue", "InstantiatedCaptured", "Produce", "Consume", "DatasetOp")
 """All names of input have one of these."""
 
 
