@@ -98,7 +98,12 @@ def test_names_of_frameworks_show_input(name: str, expected: bool) -> None:
 
 def test_names_are_no_copies_where_no_gpu_ran_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(gpu_ops, "classify_copy", lambda name: asked.append(name) or "")
+
+    def note(name: str) -> str:
+        asked.append(name)
+        return ""
+
+    monkeypatch.setattr(gpu_ops, "classify_copy", note)
     for device, kernels in (("/device:TPU:0", 0), ("/device:GPU:0", 1)):
         profile = fastprof.load(xspace(plane(device, [line("XLA Ops #1", [event("fusion", 0, 9)])])))
         events = read_host(profile.table_set, 0, (), (), ())
