@@ -133,13 +133,15 @@ def test_temporary_files_are_never_put_into_memory(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("size", "machine", "limit"),
     [
-        (100 << 20, 64 << 30, 256 << 20),
+        (100 << 20, 64 << 30, 2 << 30),
+        (100 << 20, 512 << 20, 256 << 20),
+        (201_000_000, 64 << 30, 256 << 20),
         (1 << 30, 64 << 30, 1 << 30),
         (40 << 30, 64 << 30, 2 << 30),
         (40 << 30, 4 << 30, 1 << 30),
     ],
 )
-def test_the_default_limit_is_the_size_of_the_captures(
+def test_the_default_limit_is_the_size_of_large_captures(
     size: int, machine: int, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[int] = []

@@ -84,7 +84,7 @@ def add_reading(parser: argparse.ArgumentParser, *, limits_memory: bool = True) 
             metavar="SIZE",
             type=parse_size,
             help="memory of this process, and of all --jobs together; larger arrays are temporary files (default: "
-            "size of the captures, from 256MiB to 2GiB and a quarter of the machine)",
+            "size of captures above 200MB, at most 2GiB and a quarter of the machine)",
         )
     _mark_common(group)
 

@@ -16,7 +16,7 @@ _BASE: Final = 128 << 20
 """Bytes of the limit that are left to the interpreter, libraries and small objects."""
 LEAST: Final = 192 << 20
 """Bytes of the lowest limit."""
-_LEAST_BY_DEFAULT, _MOST_BY_DEFAULT, _SHARE_OF_MACHINE = 256 << 20, 2 << 30, 4
+_LEAST_BY_DEFAULT, _MOST_BY_DEFAULT, _SHARE_OF_MACHINE, _LARGE = 256 << 20, 2 << 30, 4, 200_000_000
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 """Kinds of file systems whose files are memory."""
 _MOUNTS: Final = Path("/proc/self/mountinfo")
@@ -58,12 +58,14 @@ def find_folder_for(most: int) -> str:
 
 
 def limit_by_default(size: int | None = None) -> None:
-    """Limit memory to ``size``, the bytes of the captures if they are known, to a quarter of the machine and to 2 GiB,
-    but never below 256 MiB. Memory stays unlimited if temporary files would be in memory."""
+    """Limit memory to a quarter of the machine, to 2 GiB, and to ``size``, the bytes of the captures, if they have more
+    than 200 MB; but never below 256 MiB. Memory stays unlimited if temporary files would be in memory."""
     folder = find_disk_folder()
     if folder is not None:
         most = min(_MOST_BY_DEFAULT, _count_machine_bytes() // _SHARE_OF_MACHINE)
-        _bind(max(most if size is None else min(size, most), _LEAST_BY_DEFAULT), folder)
+        if size is not None and size > _LARGE:  # files cost smaller captures a tenth of their time
+            most = min(most, size)
+        _bind(max(most, _LEAST_BY_DEFAULT), folder)
 
 
 def share_limit(most: int | None, processes: int) -> int | None:
