@@ -4,7 +4,7 @@
     python tests/budget.py --write    lower the budget to what is there
     python tests/budget.py --moved    the same after code moved between rooms: rooms may grow, no total does
 
-To raise a number, add an entry to ``raised`` in budget.toml: the room, the field, by how much, and for which feature.
+To raise a number, add an entry to ``raised`` in budget.toml: the feature, and by how much it raises which rooms.
 """
 
 from __future__ import annotations
@@ -240,15 +240,18 @@ def limits(budget: Document) -> dict[str, dict[str, float]]:
     """What each room and each count may be at most, with what was raised."""
     allowed = {room: dict(fields) for room, fields in budget["rooms"].items()}
     for entry in budget.get("raised", ()):
-        for room in (entry["room"], "total"):
-            fields = allowed.setdefault(room, dict.fromkeys(FIELDS, 0))
-            fields[entry["field"]] += entry["by"]
+        for room, more in entry["rooms"].items():
+            for raised in (room, "total"):
+                fields = allowed.setdefault(raised, dict.fromkeys(FIELDS, 0))
+                fields.update({field: fields.get(field, 0) + count for field, count in more.items()})
     return {**allowed, "at_most": budget["at_most"]}
 
 
 def complaints(budget: Document, now: Document) -> Iterator[str]:
     for entry in budget.get("raised", ()):
-        if not str(entry.get("feature", "")).strip() or entry["field"] not in FIELDS or entry["by"] <= 0:
+        amounts = [(field, by) for more in entry["rooms"].values() for field, by in more.items()]
+        is_valid = all(field in FIELDS and by > 0 for field, by in amounts)
+        if not str(entry.get("feature", "")).strip() or not amounts or not is_valid:
             yield f"raised: {entry} states no feature, or no field and amount"
     counts = {**now["rooms"], "at_most": now["at_most"]}
     for room, allowed in limits(budget).items():
@@ -289,12 +292,12 @@ def lowered(budget: Document, now: Document, moved: bool = False) -> Document:
 def text_of(budget: Document) -> str:
     """The budget as TOML: the head of the file, then a line for each room, count and word."""
     lines = [*_HEAD, "[rooms]"]
-    for room, fields in budget["rooms"].items():
-        lines.append(f'"{room}" = {{ {", ".join(f"{field} = {count}" for field, count in fields.items())} }}')
+    lines += [f'"{room}" = {_written(fields)}' for room, fields in budget["rooms"].items()]
     for table in ("at_most", "at_least", "words"):
         lines += ["", f"[{table}]", *(f'"{name}" = {count}' for name, count in budget[table].items())]
     for entry in budget.get("raised", ()):
-        lines += ["", "[[raised]]", *(f"{key} = {_quoted(value)}" for key, value in entry.items())]
+        rooms = (f'rooms."{room}" = {_written(fields)}' for room, fields in entry["rooms"].items())
+        lines += ["", "[[raised]]", f"feature = {_quoted(entry['feature'])}", *rooms]
     head = [f"{name} = [\n{_wrapped(budget[name])}]\n" for name in ("verbs", "verbs_with_object", "promised")]
     return "\n".join([*lines[: len(_HEAD)], *head, *lines[len(_HEAD) :]]) + "\n"
 
@@ -304,17 +307,19 @@ _HEAD = (
     "# Numbers of rooms, at_most and words may only fall, those of at_least only rise: python tests/budget.py --write",
     "# (words: by hand; tests/test_words.py counts them). To raise a number of a room, add an entry at the end:",
     "#     [[raised]]",
-    '#     room = "viewer"',
-    '#     field = "lines"',
-    "#     by = 120",
     '#     feature = "what users can do with it"',
+    '#     rooms."viewer" = { lines = 120, imports = 2 }',
     "# Words in verbs_with_object are verbs only where an object follows: group_events, not group or group_of_event.",
     "",
 )
 
 
-def _quoted(value: Any) -> str:
-    return str(value) if isinstance(value, int) else '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _written(fields: dict[str, int]) -> str:
+    return f"{{ {', '.join(f'{field} = {count}' for field, count in fields.items())} }}"
 
 
 def _wrapped(words: Iterable[str]) -> str:

@@ -36,7 +36,7 @@ def document(lines: int, raised: list[Document] | None = None) -> Document:
     }
 
 
-RAISED: Document = {"room": "cli", "field": "lines", "by": 30, "feature": "a verb"}
+RAISED: Document = {"feature": "a verb", "rooms": {"cli": {"lines": 30}}}
 
 
 def test_what_is_above_the_budget_or_well_below_it_is_said() -> None:
@@ -59,8 +59,10 @@ def test_a_number_is_raised_by_an_entry_that_states_the_feature() -> None:
     assert list(budget.complaints(document(1000, [RAISED]), document(1030))) == []
     (room, _) = budget.complaints(document(1000, [RAISED]), document(1031))
     assert room.startswith("cli.lines is 1031, above its budget of 1030")
-    (unstated,) = budget.complaints(document(1000, [{**RAISED, "feature": " "}]), document(1030))
-    assert unstated.endswith("states no feature, or no field and amount")
+    invalid: list[Document] = [{"feature": " "}, {"rooms": {}}, {"rooms": {"cli": {"lines": 30, "pages": 1}}}]
+    for wrong in invalid:
+        (unstated, *_) = budget.complaints(document(1000, [{**RAISED, **wrong}]), document(1000))
+        assert unstated.endswith("states no feature, or no field and amount")
     text = budget.text_of(document(1000, [RAISED]))
     assert tomllib.loads(text)["raised"] == [RAISED]
 
