@@ -167,7 +167,7 @@ class Report:
 
         if self._for_xprof is not None and report_xprof.list_keepers([self.analysis]):
             again = self._for_xprof([self.analysis])[self.analysis]
-            self._answer = replace(self._answer, kept=again.kept)
+            self._answer = replace(self._answer, kept=again.kept, after=again.after)
         self._for_xprof = None
 
     def __reduce__(self) -> tuple[Any, ...]:
