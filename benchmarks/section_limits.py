@@ -28,7 +28,7 @@ SMALL_SIZES = {"host": ("host-500k", "host-1m"), "device": ("device-10mb", "devi
 
 
 def limits(plan: Plan) -> Section:
-    """From a tenth of a gigabyte to 4.5 GiB of host events, and to a gigabyte of device ops."""
+    """Measure host captures of 0.1 to 4.5 GiB, and device captures of 0.1 and 1 GiB."""
     section = Section(
         "Memory limit",
         f"Whole processes with `--memory {LIMIT // MIB}MiB`: seconds, and in brackets the peak of anonymous memory in"

@@ -1,4 +1,4 @@
-"""What is loaded when: `import fastprof` and `fastprof --version` must stay quick, and verbs load what they use."""
+"""Modules that commands load: `import fastprof` and `fastprof --version` start quickly, and verbs load few modules."""
 
 from __future__ import annotations
 

@@ -260,8 +260,8 @@ static fp_json_step look(fp_json_scan *scan) {
   return FP_WALK_ITEM;
 }
 
-/* Whether brackets from the walk on are nested deeper than in any event. Without this, each of many nested objects would
- * be read to its end, or to the end of the text. */
+/* Whether brackets from the walk on are nested deeper than in any event. Without this check, each of many nested objects
+ * would be read to its end, or to the end of the text. */
 static bool is_deep(const fp_json_scan *scan) {
   uint32_t depth = 0;
   for (size_t i = scan->walk.mark; i < scan->mark_count; i++) {

@@ -253,7 +253,7 @@ SECTIONS = (
 class HostKernels:
     """Kernels of a host in order of first occurrence, or of several hosts in turn. ``planes``: number of GPU planes.
     ``reasons``: why GPUs are taken to be of their makers, if unrecorded. ``ran``: whether GPUs ran anything.
-    ``is_merged``: whether rows are those of ``merge_kernels``, for other analyses, which do not look at each host."""
+    ``is_merged``: whether rows are those of ``merge_kernels``, which is enough for other analyses."""
 
     planes: int
     rows: list[KernelRow]
@@ -267,7 +267,7 @@ def of_host(host: Host, params: Params) -> HostKernels:
 
 
 def of_host_for_others(host: Host, params: Params) -> HostKernels:
-    """Return the host state without percentiles and launch configurations."""
+    """Return the host state with merged kernels and without percentiles."""
     return merge([replace(_sum_kernels(host, ()), is_merged=True)], params, {})
 
 

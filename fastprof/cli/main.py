@@ -49,8 +49,8 @@ _MODULES = (
     "skill",
 )
 """Verbs with a module of their own. These modules import nothing heavy before their flags are needed."""
-_READERS_OF_RUNS = ("compare", "check", "trends", "mcp")
-"""Verbs that open sessions one after another: their memory limit does not follow from the size of one."""
+_MULTI_SESSION = ("compare", "check", "trends", "mcp")
+"""Verbs that open several sessions, so that no session's size can limit memory."""
 _FLAGS = "Flags that most verbs share. A verb accepts those that apply to it; 'fastprof VERB --help' has the others."
 _USAGE = "fastprof VERB SESSION [flags]"
 
@@ -203,7 +203,7 @@ def _perform(argv: Sequence[str] | None, talk: Messages) -> int:
         from fastprof.decode.array_memory import limit_memory
 
         limit_memory(args.memory)
-    elif args.verb in _READERS_OF_RUNS:
+    elif args.verb in _MULTI_SESSION:
         from fastprof.decode.array_memory import limit_by_default
 
         limit_by_default()

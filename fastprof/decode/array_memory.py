@@ -58,8 +58,8 @@ def find_folder_for(most: int) -> str:
 
 
 def limit_by_default(size: int | None = None) -> None:
-    """Limit memory to a quarter of the machine, to 2 GiB, and to ``size``, the bytes of the captures, if they have more
-    than 200 MB; but never below 256 MiB. Memory stays unlimited if temporary files would be in memory."""
+    """Limit memory to a quarter of the machine, to 2 GiB and, above 200 MB, to ``size``, the bytes of the captures, but
+    never below 256 MiB. Memory stays unlimited if temporary files would be in memory."""
     folder = find_disk_folder()
     if folder is not None:
         most = min(_MOST_BY_DEFAULT, _count_machine_bytes() // _SHARE_OF_MACHINE)
@@ -69,8 +69,8 @@ def limit_by_default(size: int | None = None) -> None:
 
 
 def share_limit(most: int | None, processes: int) -> int | None:
-    """Return the limit of each of several processes: a part of ``most``, or of a quarter of the machine, but at least
-    192 MiB. None: temporary files would be in memory."""
+    """Return the memory limit of each process: its share of ``most`` or, by default, of a quarter of the machine, but
+    at least 192 MiB. Return None if temporary files would be in memory."""
     whole = _count_machine_bytes() // _SHARE_OF_MACHINE if most is None else most
     return None if find_disk_folder() is None else max(min(whole // processes, most or _MOST_BY_DEFAULT), LEAST)
 

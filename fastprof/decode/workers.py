@@ -14,7 +14,7 @@ from fastprof.errors import FastprofError
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 """Called with a stage, how much of it is done, and how much there is."""
-_LARGE = 1 << 20
+_LARGE = 1 << 20  # bytes of a session from which threads save more time than they take to start
 HOSTS_READ = "analysing hosts"
 """The stage of analyses, a host at a time."""
 
@@ -27,7 +27,7 @@ def count_cpus() -> int:
 
 
 class Workers:
-    """Runs tasks on ``threads`` threads; a single one is the caller's. ``if_large``: small sessions do without."""
+    """Runs tasks on ``threads`` threads; a single one is the caller's. ``if_large``: none for small sessions."""
 
     def __init__(self, threads: int, progress: Progress | None = None, if_large: bool = False) -> None:
         self.threads = threads
@@ -41,7 +41,7 @@ class Workers:
 
     @property
     def are_several(self) -> bool:
-        """Whether tasks run on threads: those of a small session take less time than threads take to start."""
+        """Return whether tasks run on several threads: small sessions take less time than threads take to start."""
         return self.threads > 1 and self._missing_bytes <= 0
 
     @property

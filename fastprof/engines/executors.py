@@ -23,7 +23,7 @@ def processes(
 ) -> Callable[[], ProcessPoolExecutor]:
     """Return a function that makes a pool of processes for ``load(executor=…)``. ``memory_bytes``: of data that each
     may have; a host that needs more is a MemoryLimitError, where the system might have killed the process (Linux).
-    ``memory``: limit of each, at least 192 MiB, as ``load(memory=…)`` sets one; default: none.
+    ``memory``: memory limit of each process, at least 192 MiB, as in ``load(memory=…)``; default: none.
 
     They are spawned, never forked, because Arrow's threads do not survive a fork: a script that starts them keeps its
     work below ``if __name__ == "__main__":``.

@@ -35,7 +35,6 @@ from fastprof.schema.columns import ArrayRows, Bools, Int32s, Int64s, find_equal
 from fastprof.schema.value_classes import dataclass
 
 DOING: Final = "reading a ProfileProto"
-"""An XSpace that was transcribed from a profile carries it: pieces of it are stats of this name, in a plane."""
 PICOSECONDS: Final = 1_000_000
 """Picoseconds of a microsecond."""
 _FAR_US: Final = (1 << 62) // PICOSECONDS

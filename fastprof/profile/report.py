@@ -162,7 +162,7 @@ class Report:
         return report_xprof.get_text(self._answer)
 
     def _complete(self) -> None:
-        """Add what XProf's page needs of the hosts."""
+        """Read the hosts again for the values that XProf's page needs."""
         from fastprof.xprof import report_xprof
 
         if self._for_xprof is not None and report_xprof.list_keepers([self.analysis]):

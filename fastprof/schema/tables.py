@@ -31,7 +31,7 @@ def take_texts(texts: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
 
 
 def mark_nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
-    """Mark the rows that are null, as ``is_null`` does, which imports pyarrow.compute."""
+    """Return a mask of null rows, as ``is_null``, but without importing pyarrow.compute."""
     if not column.null_count:
         return np.zeros(len(column), bool)
     valid = np.frombuffer(column.buffers()[0], np.uint8)

@@ -22,7 +22,7 @@ class Needs:
     planes_with_gpus: tuple[str, ...] = ()
 
     def planes_of(self, planes: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-        """Return the patterns of planes that are read of a host with these planes, names and ids."""
+        """Return the patterns of planes to read on a host with these planes (names and ids)."""
         with_gpus = self.planes_with_gpus if self.planes and _has_gpus(planes) else ()
         return tuple(dict.fromkeys((*self.planes, *with_gpus)))
 

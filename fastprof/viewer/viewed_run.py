@@ -502,7 +502,7 @@ class ViewedRun:
         self.offsets_ps = make_host_clocks(self.starts_unix_ns).offsets_ps
         self._issued: dict[str, Snapshot] = {}
         self.listed: tuple[Snapshot, list[dict[str, Any]]] | None = None
-        """Processes with their tracks, as documents of the page, and the snapshot that shows them."""
+        """Snapshot of the latest track list, and its processes with their tracks, as JSON documents."""
         self.changes = Changes()
         self.snapshot = self._look()
 

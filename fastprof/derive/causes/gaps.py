@@ -483,7 +483,7 @@ def _refine_explanations(events: HostEvents, causes: HostCauses, pieces: Records
         at[up] = parent[at[up]]
     outer_end = add_durations(events.start_ps[outer], np.maximum(events.duration_ps[outer], 0))
     fits &= (at >= outer) & (events.start_ps[at] < outer_end)
-    pieces = pieces if pieces.flags.writeable else pieces.copy()
+    pieces = np.require(pieces, requirements="W")  # a copy of all pieces would cost more than the search
     pieces["row"][known[fits]] = at[fits]
     return pieces
 
@@ -493,7 +493,7 @@ def _without_markers(causes: HostCauses, pieces: Records) -> Records:
     marker = np.isin(pieces["row"], causes.marked[causes.code[causes.marked] == Code.PYTHON])
     if not marker.any():
         return pieces
-    pieces = pieces if pieces.flags.writeable else pieces.copy()  # a copy of all pieces costs more than the search
+    pieces = np.require(pieces, requirements="W")
     pieces["row"][marker] = -1
     return pieces
 

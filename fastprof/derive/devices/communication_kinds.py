@@ -178,7 +178,7 @@ _MAY: Final = compile_late(
 )
 """A quick test that every collective passes, and few other kernels: a name without any of these words is compute."""
 _FUSED: Final = compile_late("triton_[a-z]{2,3}_fused_")
-"""Prefix of kernels that Inductor fuses. Their names list ops, some of which prepare or wait for a collective."""
+"""Prefix of the names of kernels that Inductor fuses. Names list ops, also ops that prepare or await collectives."""
 _WORD_ENDS: Final = compile_late(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=2[A-Za-z])|(?<=l2)")
 _MANGLED: Final = compile_late(r"_ZN?[KVr]*L?(?=\d)")
 _LENGTH: Final = compile_late(r"\d{1,3}")

@@ -185,7 +185,7 @@ _NAMES: Final = {
         ("__inference_", "tensorflow::"),
     ),
 }
-"""How names of each framework begin, and what they have anywhere."""
+"""Beginnings of names by framework, and parts that names have anywhere."""
 
 
 def find_framework(names: Iterable[str]) -> str:

@@ -252,16 +252,16 @@ def estimate_occupancy(row: KernelRow) -> float | None:
 
 
 def estimate_starved_time(row: KernelRow) -> int:
-    """Return the time that a kernel with few warps would save with all of them, in proportion to the missing ones."""
+    """Return the time that a kernel would save with all warps, in proportion to missing warps; 0 if few are missing."""
     percent = estimate_occupancy(row)
     return 0 if percent is None or percent >= FEW_WARPS_PERCENT else round(row.ps[1] * (1.0 - percent / 100.0))
 
 
 def merge_kernels(rows: Iterable[KernelRow]) -> list[KernelRow]:
-    """Merge the kernels of one name and op, whatever their host and launch, in the order of the longest of each.
+    """Merge kernels that have the same name and op, on all hosts and with any launch, longest kernels first.
 
     Kernels stay apart if they differ in ``uses``, ``op_could``, ``kind``, ``precision``, ``vendor``, or only one of
-    them has an occupancy: nothing that findings say of kernels depends on the rest."""
+    them has an occupancy. Findings depend on nothing else."""
     merged: dict[tuple[object, ...], KernelRow] = {}
     for row in rows:
         mergeable = row if row.most_ps is not None else _make_mergeable(row)

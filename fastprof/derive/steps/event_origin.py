@@ -89,8 +89,8 @@ def is_built_in(name: str) -> bool:
 
 @compute_once
 def mark_frames(events: HostEvents) -> tuple[Bools, Bools]:
-    """Return which rows of event metadata name a call of Python whose line of source is recorded, and which one that is
-    compiled."""
+    """Return two masks of event metadata: Python calls whose source line is recorded, and calls of compiled
+    functions."""
     with_line, built_in = np.zeros((2, len(events.names)), np.bool_)
     for row, name in enumerate(events.names):
         if is_frame(name):

@@ -14,7 +14,7 @@ GRAPH_PLANE: Final = "TensorFlow graphs"
 GRAPH_STATS: Final = ("graph", "graph_def", "offset")
 """Stats of a piece of a graph: the number of its graph, its bytes, and their offset in the file."""
 PROFILE_PLANE, PROFILE_STAT = "tfprof", "profile_proto"
-"""The plane and the stat that have a profile of tfprof."""
+"""Plane and stat of an XSpace that was transcribed from a tfprof profile: each stat is a piece of the profile."""
 
 
 @dataclass(frozen=True, slots=True)
