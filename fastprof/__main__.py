@@ -5,9 +5,13 @@ import sys
 
 
 def entry() -> int:
-    """Run the console script. The version takes no import of the command line."""
+    """Run the console script. The version, and a command that runs in a helper, take no import of the command line."""
     if sys.argv[1:] == ["--version"] and _write_version():
         return 0
+    from fastprof.cli.warm_client import run_in_helper
+
+    if (code := run_in_helper(sys.argv[1:])) is not None:
+        return code
     from fastprof.cli.main import entry as run_command
 
     return run_command()

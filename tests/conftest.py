@@ -65,9 +65,10 @@ def captures() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Stores of the viewer go to a folder of these tests."""
+def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Stores of the viewer go to a folder of these tests, and no helper that the user has started takes commands."""
     os.environ["FASTPROF_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["FASTPROF_WARM"] = "0"
 
 
 # ---- tables against rows --------------------------------------------------------------------------

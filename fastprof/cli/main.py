@@ -47,6 +47,7 @@ _MODULES = (
     "monitor",
     "mcp",
     "skill",
+    "warm",
 )
 """Verbs with a module of their own. These modules import nothing heavy before their flags are needed."""
 _MULTI_SESSION = ("compare", "check", "trends", "mcp")

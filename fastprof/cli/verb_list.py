@@ -53,6 +53,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "report": "all reports at once, also as one HTML file",
         "mcp": "serve sessions to assistants (Model Context Protocol)",
         "skill": "teach an assistant the verbs: 'skill install'",
+        "warm": "keep a process ready: other commands start at once",
         "export": "tables as Parquet, Arrow or CSV; 'export trace', 'export xspace'",
     },
     "Other tools' forms": {

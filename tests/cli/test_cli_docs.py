@@ -43,9 +43,9 @@ def flags_of(verb: argparse.ArgumentParser) -> set[str]:
 
 def home(verb: str) -> set[str]:
     """The flags documented for a verb."""
-    without = ("capture", "convert", "export", "mcp", "run", "serve", "skill", "snapshot", "trace")
-    if verb == "skill":
-        return MESSAGES | documented("fastprof skill")
+    without = ("capture", "convert", "export", "mcp", "run", "serve", "skill", "snapshot", "trace", "warm")
+    if verb in ("skill", "warm"):
+        return MESSAGES | documented(f"fastprof {verb}")
     if verb == "mcp":
         return documented(SHARED) - FILTERS - {"--steps", "--host", "--jobs"}
     names = [SHARED, *([] if verb in without else [OUTPUT])]
@@ -91,7 +91,7 @@ def test_every_verb_has_its_section_and_its_line() -> None:
 @pytest.mark.parametrize("verb", command.VERBS)
 def test_every_flag_is_reported_and_every_flag_reported_is_there(verb: str) -> None:
     flags = flags_of(verbs()[verb])
-    assert len(flags) > (7 if verb in ("mcp", "skill") else 15), "the test looked at nothing"
+    assert len(flags) > (7 if verb in ("mcp", "skill", "warm") else 15), "the test looked at nothing"
     assert home(verb) == flags
 
 
