@@ -90,6 +90,10 @@ DEVICE_PLANES = "^/device:TPU:|^Task Environment"
 
 RECIPES = {
     **SHAPES,
+    "host-1mb": ("host", "--events", "33000"),
+    "host-40mb": ("host", "--events", "1340000"),
+    "device-1mb": ("device", "--events", "23000"),
+    "device-40mb": ("device", "--events", "920000"),
     "host-500k": ("host", "--events", "500000"),
     "host-1m": ("host", "--events", "1000000"),
     "host-2m": ("host", "--events", "2000000"),

@@ -39,8 +39,8 @@ class Job:
 @dataclass(slots=True)
 class Outcome:
     """All runs of a job: seconds of each repetition, and of the first of each process if that is measured separately;
-    processor seconds if they are reported; seconds from start to end of each process, and its peak resident bytes; the
-    highest sample of its anonymous memory; its counts."""
+    processor seconds as reported, else of each process; seconds from start to end of each process, and its peak
+    resident bytes; the highest sample of its anonymous memory; its counts."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
@@ -100,6 +100,7 @@ def run(job: Job, outcome: Outcome) -> None:
         outcome.facts = report.get("facts", {})
     else:
         outcome.seconds.append(wall)
+        outcome.processor.append(usage.ru_utime + usage.ru_stime)
 
 
 def sample_anonymous(process: int) -> int:

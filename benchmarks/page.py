@@ -26,12 +26,24 @@ OURS = ("fastprof-arrow", "pyarrow", "numpy", "duckdb", "pytest-benchmark")
 
 def render(sections: Sequence[Section]) -> str:
     """The page as Markdown."""
-    parts = ["# Benchmarks\n", INTRODUCTION, _table(("machine", "measured on"), _machine())]
+    head = ["# Benchmarks\n", INTRODUCTION, _table(("machine", "measured on"), _machine())]
+    return "\n".join([*head, *map(_render_section, sections)])
+
+
+def replace_sections(text: str, sections: Sequence[Section]) -> str:
+    """The page with these sections in place of those of the same title; new ones at its end."""
+    head, *parts = text.split("\n## ")
+    by_title = {part.partition("\n")[0]: part for part in parts}
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
     for section in sections:
-        parts.append(f"## {section.title}\n\n{section.prose}\n")
-        parts.append(_table(section.header, section.rows))
-        parts += [f"{remark}\n" for remark in section.remarks]
-    return "\n".join(parts)
+        section.remarks.append(f"Measured on {today}.")
+        by_title[section.title] = _render_section(section).removeprefix("## ")
+    return "\n## ".join([head, *by_title.values()])
+
+
+def _render_section(section: Section) -> str:
+    parts = [f"## {section.title}\n\n{section.prose}\n", _table(section.header, section.rows)]
+    return "\n".join([*parts, *(f"{remark}\n" for remark in section.remarks)])
 
 
 def _machine() -> list[tuple[str, str]]:

@@ -95,6 +95,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of: {', '.join(ALL)}")
     parser.add_argument("--quick", action="store_true", help="small captures and few rounds")
+    parser.add_argument("--update", action="store_true", help="replace these sections of the page, and no others")
     parser.add_argument("--rounds", type=int, help="rounds of each section")
     args = parser.parse_args(argv)
     if unknown := [name for name in args.sections if name not in ALL]:
@@ -111,7 +112,9 @@ def main(argv: list[str]) -> int:
             print(f"{name}: {error}", file=sys.stderr, flush=True)
             failed += 1
     text = page.render(done)
-    if args.quick or args.sections or failed:
+    if args.update and not failed:
+        PAGE.write_text(page.replace_sections(PAGE.read_text(), done))
+    elif args.quick or args.sections or failed:
         print(text)
     else:
         PAGE.write_text(text)

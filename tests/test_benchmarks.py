@@ -21,7 +21,9 @@ TINY = {
     "host-500k": ("host", "--events", "3000"),
     "host-1m": ("host", "--events", "6000"),
     "host-2m": ("host", "--events", "9000"),
+    "host-1mb": ("host", "--events", "2000"),
     "host-10mb": ("host", "--events", "6000"),
+    "device-1mb": ("device", "--events", "2000"),
     "device-1m": ("device", "--events", "4000"),
     "device-10mb": ("device", "--events", "4000"),
     "memory-250k": ("memory", "--events", "2800"),
@@ -97,6 +99,7 @@ def rivals_are_played(benchmarks: Benchmarks, monkeypatch: pytest.MonkeyPatch) -
     def command(name: str, verb: str) -> object:
         return lambda run: measure.Job(name, (sys.executable, "-m", "fastprof", verb, str(run), "-q"))
 
+    monkeypatch.setattr(rivals, "aggregate", command("xprof-rs", "events"))
     monkeypatch.setattr(rivals, "get_overview", get_overview)
     monkeypatch.setattr(rivals, "get_hlo_stats", command("get_hlo_stats", "hlo-stats"))
     monkeypatch.setattr(rivals, "get_hlo_op_profile", command("get_hlo_op_profile", "op-profile"))
@@ -379,6 +382,34 @@ def test_limits_has_a_row_for_each_shape_and_verb(benchmarks: Benchmarks, monkey
     assert [row[:2] for row in section.rows] == [("host, 0, 0 MiB", "`overview`"), ("host, 0, 0 MiB", "`trace`")]
     assert all(len(row) == len(section.header) and row[-1] == "at most 600: met" for row in section.rows)
     assert all(int(row[5].removesuffix(" MiB")) > 10 for row in section.rows)
+
+
+@pytest.mark.usefixtures("rivals_are_played")
+def test_starting_has_a_row_for_each_import_and_verb(benchmarks: Benchmarks) -> None:
+    section = benchmarks.section_starting.starting(plan(benchmarks))
+    assert [row[0].strip("`") for row in section.rows] == [
+        "Python itself", "import fastprof", "import numpy, pyarrow", "fastprof --version",
+        "fastprof info`, host capture", "fastprof events`, host capture", "fastprof diagnosis`, host capture",
+        "fastprof op-profile`, device capture",
+    ]  # fmt: skip
+    filled = [[cell > "0" if cell else None for cell in row[1:-1]] for row in section.rows[4:]]
+    assert filled == [[True, True, None, None], [True, True, True, None], [True] * 4, [True] * 4]
+
+
+def test_sections_are_replaced_in_the_page(benchmarks: Benchmarks) -> None:
+    def section(title: str, cell: str) -> object:
+        return benchmarks.section.Section(title, "Prose.", ("a",), [(cell,)])
+
+    page = benchmarks.page
+    before = page.render([section("One", "1"), section("Two", "2")])
+    after = page.replace_sections(before, [section("One", "new"), section("Three", "3")])
+    assert after.startswith(before[: before.index("\n## One")])
+    titles = [line for line in after.splitlines() if line.startswith("## ")]
+    assert titles == ["## One", "## Two", "## Three"]
+    one, rest = after.partition("## Two")[::2]
+    assert "| a |\n| --- |\n| new |\n\nMeasured on 2" in one
+    assert "| 1 |" not in after
+    assert rest.startswith(before.partition("## Two")[2])
 
 
 @left_to_test_all
