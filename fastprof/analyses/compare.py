@@ -116,7 +116,7 @@ _TABLES = (
     ), derived=True),
     TableSchema("ops", "an op of either run, largest change first", (
         String("name", "op in the new run, else in the base run; of several their scope"),
-        String("status", "new, gone, changed in count, or changed in time"),
+        String("status", "new, gone, changed in count, changed in time, or unchanged"),
         String("base_names", "ops in the base run; null: it has none"),
         String("new_names", "ops in the new run; null: it has none"),
         String("scope", "name scope or framework op; null: not recorded"),
@@ -434,7 +434,8 @@ def _describe_op(pair: Pair, programs: ComparedPrograms) -> dict[str, Any]:
              (("base_names", pair.base), ("new_names", pair.new))}  # fmt: skip
     status = (
         "new" if not pair.base else "gone" if not pair.new
-        else "changed in count" if row["base_count"] != row["new_count"] else "changed in time"
+        else "changed in count" if row["base_count"] != row["new_count"]
+        else "changed in time" if row["change_ps"] else "unchanged"
     )  # fmt: skip
     kept = ("name", "base_ps", "new_ps", "change_ps", "base_count", "new_count")
     return {name: row[name] for name in kept} | {

@@ -119,3 +119,10 @@ def test_a_run_without_steps_is_compared_with_one_that_has_them() -> None:
     change = report.scalars["run_change_ps"].value
     assert sum(row["change_ps"] for row in report.tables["changes"].to_pylist()) == change != 0
     assert report.scalars["step_change_ps"].reason and report.scalars["verdict"].value == "not_comparable"
+
+
+def test_ops_of_equal_runs_are_unchanged() -> None:
+    assert {*REPORTS["equal"]().tables["ops"]["status"].to_pylist()} == {"unchanged"}
+    slower = REPORTS["slower"]().tables["ops"]
+    status = dict(zip(slower["name"].to_pylist(), slower["status"].to_pylist(), strict=True))
+    assert status.pop("fusion.3") == "changed in time" and "unchanged" in status.values()
