@@ -223,7 +223,7 @@ SCALARS = {
     "longest_op": ScalarSpec(None, "known op whose kernels take the most time"),
     "longest_op_share": ScalarSpec("share", "time of its kernels / total_ps", "longest op's share of kernel time"),
 }
-_NO_OPS = "the ops of kernels are unknown"
+_NO_OPS = "most kernels record no op: op_stats finds ops by their launches"
 OPENING = Opening(
     (
         "{longest_kernel} takes {longest_kernel_share} of the {total_ps} of kernels; the longest op is {longest_op}, "

@@ -149,12 +149,14 @@ def _check_graph(args: argparse.Namespace, form: str) -> None:
 
 
 def _list_programs(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
+    from fastprof.tables.program_choice import NO_PROGRAMS
+
     table = profile.tables["hlo_modules"]
     if form == "table":
         table = _make_readable(table, any(len(run.sources) > 1 for run in profile.runs.values()))
-    output.send_table(args, sink, table, "hlo_modules", form, "programs")
+    output.send_table(args, sink, table, "hlo_modules", form, "programs", absent=NO_PROGRAMS)
     if not table.num_rows:
-        args.talk.note("no compiled programs: neither the captures nor files beside them contain any")
+        args.talk.note(NO_PROGRAMS)
 
 
 def _make_readable(table: pa.Table, several_hosts: bool) -> pa.Table:

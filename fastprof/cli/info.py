@@ -61,13 +61,18 @@ def run(args: argparse.Namespace) -> None:
 
 def _write_brief(content: dict[str, SessionSummary], args: argparse.Namespace) -> Iterator[bytes]:
     """Return the planes and the figures of each run as one brief document."""
+    from fastprof.cli.session_summary import list_facts
     from fastprof.render import brief
 
     question = output.make_question(args)
 
     def summarise_run(gathered: SessionSummary, _most: int = brief.MOST_BYTES) -> brief.Document:
         planes = gathered.planes.drop_columns(["plane_id"])
-        return brief.summarise_table("planes", planes, question, planes.num_rows, gathered.summary)
+        facts = dict(list_facts(gathered))
+        names = ", ".join(gathered.hosts["host"].to_pylist())
+        figures = {**gathered.summary, "host_names": names, "devices": facts["Devices"]}
+        answer = f"Events: {facts['Events']}; devices: {facts['Devices']}."
+        return brief.summarise_table("planes", planes, question, planes.num_rows, figures, answer=answer)
 
     runs = {name: partial(summarise_run, gathered) for name, gathered in content.items()}
     return brief.write_document(brief.summarise_several(runs, "runs") if len(runs) > 1 else next(iter(runs.values()))())

@@ -143,15 +143,18 @@ def send_table(
     wraps: str = "",
     first_row: int = 0,
     caveats: Sequence[str] = (),
+    absent: str = "",
 ) -> None:
     """Write the rows of a table from ``first_row`` on, as many as --limit allows, and note what is hidden. ``rows``:
     what they are called; ``by_worth``: hide the last columns first; ``wraps``: a text column to break, not to cut.
-    ``caveats``: of a brief answer."""
+    ``caveats``: of a brief answer; ``absent``: why there are no rows, and what to do."""
     if form == BRIEF:
         from fastprof.render import brief
 
         question, total = make_question(args), table.num_rows
-        document = brief.summarise_table(name, table, question, total, first_row=first_row, caveats=caveats)
+        document = brief.summarise_table(
+            name, table, question, total, first_row=first_row, caveats=caveats, absent=absent
+        )
         sink.send(brief.write_document(document))
         return
     limit = arguments.get_row_limit(args.limit, form)

@@ -219,7 +219,7 @@ def write_sections(facts: SessionSummary, limit: int | None) -> Iterator[bytes]:
 
 def format_summary(facts: SessionSummary, look: Look, limit: int | None) -> Iterator[str]:
     """Yield the lines of the text; at most ``limit`` rows of each table."""
-    for label, text in _list_facts(facts):
+    for label, text in list_facts(facts):
         yield from as_text.wrap_paragraph(text, look, f"{label:<9}")
     yield from _format_section("Hosts", _make_host_rows(facts.hosts), look, limit)
     planes = facts.planes
@@ -233,7 +233,8 @@ def format_summary(facts: SessionSummary, look: Look, limit: int | None) -> Iter
     yield from _format_log(facts.import_log, look, limit)
 
 
-def _list_facts(facts: SessionSummary) -> Iterator[tuple[str, str]]:
+def list_facts(facts: SessionSummary) -> Iterator[tuple[str, str]]:
+    """Yield label and text of each line of the summary."""
     summary = facts.summary
     yield "Session", _get_place(facts.hosts.column("path").to_pylist())
     if summary["run"] is not None:

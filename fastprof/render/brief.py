@@ -254,10 +254,12 @@ def explain_silence(report: AnalysisReport) -> str | None:
     has_rows = any(table.num_rows for table in report.tables.values())
     if content is not None and not has_rows and content.absent in notices:
         return str(content.absent)  # figures may still count devices
-    if has_rows or any(figure.value for figure in report.scalars.values()):
+    known = [name for name, figure in report.scalars.items() if figure.value]
+    if has_rows or not all(name.endswith("_count") for name in known):  # counts of devices and steps are no answer
         return None
+    loudest = [notice.text for notice in report.notices if notice.severity != "info"]
     reasons = [figure.reason for figure in report.scalars.values() if figure.reason]
-    return next(iter((*notices, *reasons)), "the capture has no records for this question")
+    return next(iter((*loudest, *notices, *reasons)), "the capture has no records for this question")
 
 
 def _group_reasons(scalars: Mapping[str, Scalar], most: int) -> dict[str, list[str]]:
@@ -290,17 +292,29 @@ def summarise_table(
     figures: Mapping[str, Any] | None = None,
     first_row: int = 0,
     caveats: Sequence[str] = (),
+    *,
+    answer: str = "",
+    absent: str = "",
 ) -> Document:
     """Return the document of a table that belongs to no report. ``table``: the first rows of ``total``; ``first_row``:
-    the first row to show."""
-    head = {"status": "ok", "verb": question.verb, "session": question.describe()}
-    answer = _write_row(table) if total == 1 else ""
+    the first row to show; ``answer``: in place of the number of rows; ``absent``: why a capture has no rows, and what
+    to do."""
+    reason, remedy = split_advice("" if total else absent)
+    head = {
+        "status": "cannot_answer" if reason else "ok",
+        "reason": reason or None,
+        "remedy": remedy,
+        "verb": question.verb,
+        "session": question.describe(),
+    }
+    sentence = answer or (_write_row(table) if total == 1 else "")
+    sentence = sentence or count_noun(total, "row", "rows") + ("" if name in _UNNAMED else f" of {name}")
 
     def build(rows: tuple[int, int], tables: Sequence[str], _all_figures: bool, _reasons: int) -> Document:
         shown = {name: cut_table(table, rows[0], None, first_row) | {"total": total}} if tables else {}
         end = first_row + len(shown.get(name, {}).get("rows", ()))
         return head | {
-            "answer": answer or count_noun(total, "row", "rows") + ("" if name in _UNNAMED else f" of {name}"),
+            "answer": None if reason else sentence,
             "figures": {
                 name: value if isinstance(value, float) else _cut_cell(value)
                 for name, value in (figures or {}).items()

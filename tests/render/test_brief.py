@@ -71,6 +71,27 @@ def test_a_count_of_devices_is_no_answer() -> None:
     assert "--xla_xprof_enable_custom_call_tracing" in document["remedy"]
 
 
+def test_counts_of_devices_and_steps_are_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    _, document, _ = ask(capsys, "communication", str(ROOT / "demo/serving"))
+    assert (document["status"], document["answer"]) == ("cannot_answer", None)
+    assert document["reason"] == "The devices of the capture recorded no ops." and document["figures"]["device_count"]
+
+
+def test_a_list_without_programs_says_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "h.xplane.pb").write_bytes(xspace(plane("p", [line("l", [event(1, 0, 5)])])))
+    _, document, _ = ask(capsys, "hlo", str(tmp_path))
+    assert (document["status"], document["answer"]) == ("cannot_answer", None)
+    assert document["reason"].startswith("No programs: the session has no compiled programs")
+    assert document["remedy"] == "Profile a program that XLA compiles, while it runs."
+    assert document["tables"] == {"hlo_modules": {"total": 0}}
+
+
+def test_the_content_of_a_session_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    _, document, _ = ask(capsys, "info", str(ROOT / "demo/pod"))
+    assert document["answer"].startswith("Events: ") and document["answer"].endswith("; devices: 8 TPU (TPU v4).")
+    assert document["figures"]["host_names"] == "host0, host1" and document["figures"]["devices"] == "8 TPU (TPU v4)"
+
+
 def test_the_first_row_has_its_advice_whole() -> None:
     advice = "Set the flag that this sentence names at its end, after more words than a cell has room for: " + "x" * 200
     table = pa.table({"title": ["a", "b"], "advice": [advice, advice]})

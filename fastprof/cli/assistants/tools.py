@@ -198,12 +198,14 @@ class Tools:
         direction: operands, users or both. opcode: only instructions of this opcode, such as fusion or all-reduce.
         """
         from fastprof.hlo.program_graph import ProgramGraph
-        from fastprof.tables.program_choice import choose_program
+        from fastprof.tables.program_choice import NO_PROGRAMS, choose_program
 
         question, profile = self._ask("hlo", session, run, limit)
         if module is None:
             programs = profile.tables["hlo_modules"]
-            return brief.summarise_table("hlo_modules", programs, question, programs.num_rows, first_row=offset)
+            return brief.summarise_table(
+                "hlo_modules", programs, question, programs.num_rows, first_row=offset, absent=NO_PROGRAMS
+            )
         chosen = choose_program(profile.table_set, module)
         kind = graph or ("walk" if instruction is not None else "instructions")
         if kind in ("walk", "path") and (instruction is None or (kind == "path" and to is None)):
