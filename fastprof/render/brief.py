@@ -249,17 +249,14 @@ def explain_silence(report: AnalysisReport) -> str | None:
         return str(report.failure)
     if report.inapplicable is not None:
         return report.inapplicable
-    notices = [notice.text for notice in report.notices]
-    content = getattr(runner.get_analysis(report.analysis), "CONTENT", None)
-    has_rows = any(table.num_rows for table in report.tables.values())
-    if content is not None and not has_rows and content.absent in notices:
-        return str(content.absent)  # figures may still count devices
     known = [name for name, figure in report.scalars.items() if figure.value]
+    has_rows = any(table.num_rows for table in report.tables.values())
     if has_rows or not all(name.endswith("_count") for name in known):  # counts of devices and steps are no answer
         return None
-    loudest = [notice.text for notice in report.notices if notice.severity != "info"]
+    loudest = sorted(report.notices, key=lambda notice: notice.severity == "info")
+    notices = [notice.text for notice in loudest]
     reasons = [figure.reason for figure in report.scalars.values() if figure.reason]
-    return next(iter((*loudest, *notices, *reasons)), "the capture has no records for this question")
+    return next(iter((*notices, *reasons)), "the capture has no records for this question")
 
 
 def _group_reasons(scalars: Mapping[str, Scalar], most: int) -> dict[str, list[str]]:
