@@ -30,6 +30,7 @@ Pieces = dict[str, ds.Expression]
 
 FORMAT: Final = ds.IpcFileFormat()
 _UNOPENED: Final = fs.LocalFileSystem()
+_TRUE: Final = ds.scalar(True)
 
 
 class Rows:
@@ -61,13 +62,18 @@ class Rows:
 
     def _all(self, **equal: Any) -> ds.Expression:
         """That columns have these values; of those that the table has."""
-        known = [ds.field(name) == value for name, value in equal.items() if name in self.schema.names]
-        return reduce(and_, known, ds.scalar(True))
+        known = [ds.field(name) == _type_value(value) for name, value in equal.items() if name in self.schema.names]
+        return reduce(and_, known) if known else _TRUE
 
     def _as_batches(self, table: pa.Table, columns: Sequence[str]) -> list[pa.RecordBatch]:
         kept = pa.schema([self.schema.field(name) for name in columns])
         batches: list[pa.RecordBatch] = table.select(list(columns)).cast(kept).to_batches(max_chunksize=BATCH_ROWS)
         return batches
+
+
+def _type_value(value: int | str) -> pa.Scalar:
+    """Return a value with its type. Without one pyarrow tries to import dateutil, for each value again."""
+    return pa.scalar(value, pa.string() if isinstance(value, str) else pa.int64())
 
 
 def open_rows(tables: TableSet | TablesOfRuns, name: str, stats: Sequence[str], plain_texts: bool) -> Rows:
@@ -103,7 +109,7 @@ class _SmallRows(_RowsOfSession):
 
     def pieces(self) -> Pieces:
         if "host" not in self.schema.names:
-            return {"": ds.scalar(True)}
+            return {"": _TRUE}
         hosts = self.tables.session.hosts
         return {str(hosts.index(host)): self._all(host=host) for host in self.tables.selected_hosts()}
 
@@ -168,20 +174,22 @@ class _LineRows(_RowsOfSession):
         rows, event = self._index.lines[lines], ds.field("event_id")
         spans = zip(lines.tolist(), rows["first_event_id"].tolist(), rows["event_count"].tolist(), strict=True)
         return {
-            str(line): self._all(line=names[line], line_id=line) & (event >= first) & (event < first + count)
+            str(line): self._all(line=names[line], line_id=line)
+            & (event >= _type_value(first))
+            & (event < _type_value(first + count))
             for line, first, count in spans
         }
 
     def _times_of(self, lines: Int64s) -> Pieces:
         """Return conditions on the times of the events of lines, none for lines with events that have no start."""
-        bounds = {line: ds.scalar(True) for line in lines.tolist()}
+        bounds = dict.fromkeys(lines.tolist(), _TRUE)
         if "start_ps" in self.schema.names:
             self._index.ensure(records.EVENTS, Wanted(self._index, self._listed(lines)).pieces())
             start = ds.field("start_ps")
             for part in self._index.captures:
                 for line, (first, last) in _find_start_bounds(part).items():
                     if line in bounds:
-                        bounds[line] = (start >= first) & (start <= last)
+                        bounds[line] = (start >= _type_value(first)) & (start <= _type_value(last))
         return {str(line): times for line, times in bounds.items()}
 
 
@@ -270,7 +278,7 @@ class _RowsOfRuns(Rows):
         super().__init__(own if RUN.name in own.names else pa.schema([RUN.field(), *own]))
 
     def pieces(self) -> Pieces:
-        return {str(number): ds.field(RUN.name) == run for number, run in enumerate(self._names)}
+        return {str(number): ds.field(RUN.name) == _type_value(run) for number, run in enumerate(self._names)}
 
     def of_piece(self, name: str) -> Iterator[pa.RecordBatch]:
         return self._of(int(name), self.schema.names)
