@@ -128,10 +128,12 @@ $(ENGINES)/.installed: | $(TESTS)
 	  > "$$($(ENGINES)/bin/python -c 'import site; print(site.getsitepackages()[0])')/fastprof.pth"
 	$(ENGINES)/bin/python -m pip install --quiet --upgrade pip
 	$(ENGINES)/bin/python -m pip install --quiet --group engines
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --silent --ignore-scripts --prefix $(ENGINES)/azurite azurite@3
 	touch $@
 
-test-engines: build $(ENGINES)/.installed ## Dask, loky, MPI, Ray, Spark and others read hosts, in an environment of its own (700 MB; Spark needs Java)
-	$(ENGINES)/bin/python -m pytest -p no:xdist --benchmark-disable tests/other_engines
+test-engines: build $(ENGINES)/.installed ## Dask, loky, MPI, Ray, Spark, stores and warehouses, in an environment of its own (2 GB; Spark needs Java)
+	PATH="$(CURDIR)/$(ENGINES)/azurite/node_modules/.bin:$(CURDIR)/$(BIN):$$PATH" \
+	  $(ENGINES)/bin/python -m pytest -p no:xdist --benchmark-disable tests/other_engines
 
 bench: tools ## measure against rivals, half an hour; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py

@@ -103,6 +103,11 @@ def tag(content: bytes) -> str:
     return f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
 
 
+def is_new(headers: Any) -> bool:
+    """Return whether an object is to be created only if it is absent, as S3 or as GCS is asked for that."""
+    return headers.get("If-None-Match") == "*" or headers.get("x-goog-if-generation-match") == "0"
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_objects: ObjectServer
@@ -165,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if "partNumber" in request.query:
             served.uploads[request.query["uploadId"]][int(request.query["partNumber"])] = content
-        elif self.headers.get("If-None-Match") == "*" and request.key in served.objects:
+        elif is_new(self.headers) and request.key in served.objects:
             self._send(412, b"<Error><Code>PreconditionFailed</Code></Error>")
             return
         else:
