@@ -112,6 +112,24 @@ def test_one_plane_costs_its_bytes_and_the_headers_of_others(server: ObjectServe
     assert server.sent == len(LARGE)
 
 
+def test_one_plane_of_a_large_object_costs_a_twentieth_more(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks and ranges are those of objects that are too large to be fetched whole; this one only counts as such."""
+    monkeypatch.setattr(remote_file, "MOST_AT_ONCE", 0)
+    event_bytes = len_field(4, int_field(1, 1) + int_field(2, 1000) + int_field(3, 900))
+    line_bytes = int_field(1, 1) + len_field(2, "XLA Ops") + event_bytes * 800_000
+    rest = len_field(3, line_bytes) + len_field(4, int_field(1, 1) + len_field(2, len_field(2, "fusion")))
+    planes = [len_field(1, len_field(2, f"/device:TPU:{number}") + rest) for number in range(8)]
+    server.objects["large.xplane.pb"] = b"".join(planes)
+    profile = fastprof.load("s3://bucket/large.xplane.pb")
+    opened = server.sent
+    assert opened <= 8 * (128 << 10)  # the headers of each plane and its line
+    rows = profile.select(planes="TPU:3").event_table(["name", "start_ps", "duration_ps"]).num_rows
+    assert rows == 800_000
+    assert server.sent - opened <= 1.05 * len(planes[3])
+
+
 @pytest.mark.usefixtures("small_blocks")
 def test_lines_whose_header_says_nothing_are_read_to_their_end(server: ObjectServer) -> None:
     events = b"".join(len_field(4, int_field(1, 1) + int_field(3, at)) for at in range(60_000))
