@@ -40,13 +40,14 @@ KEY = "host.xplane.pb"
 
 
 def serve(objects: dict[str, bytes], latency_s: float, bytes_per_s: float | None, parent: Connection) -> None:
-    """Serve in a process of its own until the other end closes; answers each message with requests and bytes so far."""
+    """Serve in a process of its own until the other end closes; answers each message with requests and bytes since the
+    last one, and processor seconds so far."""
     server = ObjectServer(latency_s, bytes_per_s)
     server.objects = objects
     with server.serving() as address:
         parent.send(address)
         while parent.recv():
-            parent.send((len(server.requests), server.sent))
+            parent.send((len(server.requests), server.sent, time.process_time()))
             server.forget()
 
 
@@ -63,10 +64,10 @@ class Served:
         self.address: str = self._pipe.recv()
         os.environ |= {"AWS_ENDPOINT_URL": self.address, "AWS_ALLOW_HTTP": "true", "AWS_SKIP_SIGNATURE": "true"}
 
-    def count(self) -> tuple[int, int]:
-        """Return requests and bytes since the last call."""
+    def count(self) -> tuple[int, int, float]:
+        """Return requests and bytes since the last call, and processor seconds of the server so far."""
         self._pipe.send(True)
-        counted: tuple[int, int] = self._pipe.recv()
+        counted: tuple[int, int, float] = self._pipe.recv()
         return counted
 
     def close(self) -> None:
@@ -103,20 +104,22 @@ def measure_time(args: argparse.Namespace) -> None:
         "events": lambda: fastprof.load(f"s3://bucket/{KEY}").events,
         "events of the local file": lambda: fastprof.load(path).events,
     }
-    taken: dict[str, list[float]] = {name: [] for name in runs}
+    taken: dict[str, list[tuple[float, float, float]]] = {name: [] for name in runs}
     for _ in range(args.rounds):
         for name, run in runs.items():
-            begin = time.perf_counter()
+            serving, computing, begin = served.count()[2], time.process_time(), time.perf_counter()
             run()
-            taken[name].append(time.perf_counter() - begin)
+            passed = time.perf_counter() - begin
+            taken[name].append((passed, time.process_time() - computing, served.count()[2] - serving))
     served.close()
     path.unlink()
-    base = statistics.median(taken["download"])
-    print(f"capture of {len(capture):,} bytes")
-    for name, seconds in taken.items():
-        middle = statistics.median(seconds)
-        spread = f"({min(seconds):.3f} to {max(seconds):.3f})"
-        print(f"{name:28} {middle:6.3f} s  {middle / base:5.2f} of the download  {spread}")
+    base = statistics.median(wall for wall, _, _ in taken["download"])
+    print(f"capture of {len(capture):,} bytes, {os.cpu_count()} processors")
+    for name, rounds in taken.items():
+        wall, here, there = (statistics.median(seconds) for seconds in zip(*rounds, strict=True))
+        spread = f"({min(rounds)[0]:.3f} to {max(rounds)[0]:.3f})"
+        processors = f"processors {here:.3f} s here, {there:.3f} s in the server"
+        print(f"{name:28} {wall:6.3f} s  {wall / base:5.2f} of the download  {spread}; {processors}")
 
 
 def make_planes(planes: int, events: int) -> bytes:
@@ -142,7 +145,7 @@ def measure_plane(args: argparse.Namespace) -> None:
     opened = served.count(), time.perf_counter() - begin
     chosen = profile.select(planes="^/device:TPU:03$")
     rows = chosen.event_table(["name", "start_ps", "duration_ps"]).num_rows
-    requests, sent = served.count()
+    requests, sent, _ = served.count()
     share = len(capture) / args.planes
     taken = time.perf_counter() - begin
     print(f"capture of {len(capture):,} bytes, plane of {share:,.0f}, {rows:,} events, {taken:.2f} s")
