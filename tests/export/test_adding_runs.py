@@ -257,7 +257,7 @@ def check_many_runs(count: int, kills: int, tmp_path: Path, seed: int) -> None:
         except subprocess.TimeoutExpired:
             victim.send_signal(signal.SIGKILL)
         victim.wait()
-    assert [process.wait(120) for process in [start(logs, out), start(logs, out)]] == [0, 0]
+    assert [process.wait(600) for process in [start(logs, out), start(logs, out)]] == [0, 0]
     expected, there = contents(tmp_path / "alone"), contents(out)
     assert sorted(there) == sorted(expected), {*there} ^ {*expected}
     assert [name for name, data in expected.items() if there[name] != data] == []
