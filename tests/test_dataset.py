@@ -229,3 +229,22 @@ def test_rows_without_the_demanded_text_are_left_out() -> None:
     batch = pa.record_batch([names, pa.array([1, 2, 3, 4, 5])], ["name", "start_ps"])
     assert keep_demanded_rows(batch, {"name": "b"}).column("start_ps").to_pylist() == [2, 4, 5]
     assert keep_demanded_rows(batch, {"name": "c"}).num_rows == 0
+
+
+def test_conditions_of_pieces_import_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow tries to import dateutil for each value without a type; a session may have thousands of lines."""
+    tried: list[str] = []
+
+    class Finder:
+        def find_spec(self, name: str, *_: object) -> None:
+            tried.append(name)
+
+    def count_rows() -> int:
+        return fastprof.load("demo/pod").dataset().count_rows(filter=condition)
+
+    condition = (ds.field("host") == HOST) & (START > 0)
+    expected = count_rows()
+    monkeypatch.delitem(sys.modules, "dateutil", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    assert count_rows() == expected > 0
+    assert tried == []

@@ -233,7 +233,7 @@ def find_demanded_texts(schema: pa.Schema, condition: ds.Expression | None) -> d
                 wanted = json.loads(value)
             except ValueError:
                 continue
-            is_understood = str(ds.field(name) == wanted) == match[0]
+            is_understood = str(ds.field(name) == pa.scalar(wanted, pa.string())) == match[0]
             if is_understood and pa.types.is_dictionary(schema.field(name).type):
                 demanded[name] = wanted
     return demanded
@@ -243,5 +243,5 @@ def keep_demanded_rows(batch: pa.RecordBatch, demanded: dict[str, str]) -> pa.Re
     """Return the rows that have the demanded texts."""
     for name, text in demanded.items():
         column = batch.column(name)
-        batch = batch.filter(pc.equal(column.dictionary, text).take(column.indices))
+        batch = batch.filter(pc.equal(column.dictionary, pa.scalar(text, pa.string())).take(column.indices))
     return batch
