@@ -13,7 +13,7 @@ import fastprof
 from fastprof.inputs import source
 
 DRAW = random.Random(11)
-TEXT = b"".join(b"%d %s," % (DRAW.randrange(10**9), DRAW.randbytes(2)) for _ in range(120_000))
+TEXT = b"".join(b"%d %s," % (DRAW.randrange(10**9), DRAW.randbytes(2)) for _ in range(6_000)) * 20
 PACKED = gzip.compress(TEXT, 1, mtime=0)
 MEMBERS = b"".join(gzip.compress(TEXT[at : at + 700_000], 6) for at in range(0, len(TEXT), 700_000))
 NAMED = PACKED[:3] + b"\x08" + PACKED[4:10] + b"trace.json\0" + PACKED[10:]

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,25 +42,30 @@ def metadata(number: int, kind: int = 4, name: str = "") -> bytes:
     return len_field(kind, int_field(1, number) + len_field(2, len_field(2, name)))
 
 
-TINY = {
-    "XSpace.planes": many(lambda i: in_plane(b"", f"{i}")),
-    "XSpace.errors": len_field(2, b"") * (MIB // 2),
-    "XSpace.warnings": many(lambda i: len_field(3, f"{i}")) * 2,
-    "XSpace.hostnames": len_field(4, b"") * (MIB // 2),
-    "XPlane.lines": in_plane(len_field(3, b"") * (MIB // 2)),
-    "XPlane.event_metadata": in_plane(len_field(4, b"") * (MIB // 2)),
-    "XPlane.stat_metadata": in_plane(len_field(5, b"") * (MIB // 2)),
-    "XPlane.stats": in_plane(many(lambda i: len_field(6, int_field(1, i))), "Task Environment"),
-    "XEventMetadata.child_id": in_metadata(len_field(6, b"\1" * 5 * MIB)),
-    "XEventMetadata.stats": in_metadata(len_field(5, b"") * (5 * MIB)),
+TINY: dict[str, Callable[[], bytes]] = {
+    "XSpace.planes": lambda: many(lambda i: in_plane(b"", f"{i}")),
+    "XSpace.errors": lambda: len_field(2, b"") * (MIB // 2),
+    "XSpace.warnings": lambda: many(lambda i: len_field(3, f"{i}")) * 2,
+    "XSpace.hostnames": lambda: len_field(4, b"") * (MIB // 2),
+    "XPlane.lines": lambda: in_plane(len_field(3, b"") * (MIB // 2)),
+    "XPlane.event_metadata": lambda: in_plane(len_field(4, b"") * (MIB // 2)),
+    "XPlane.stat_metadata": lambda: in_plane(len_field(5, b"") * (MIB // 2)),
+    "XPlane.stats": lambda: in_plane(many(lambda i: len_field(6, int_field(1, i))), "Task Environment"),
+    "XEventMetadata.child_id": lambda: in_metadata(len_field(6, b"\1" * 5 * MIB)),
+    "XEventMetadata.stats": lambda: in_metadata(len_field(5, b"") * (5 * MIB)),
 }  # fmt: skip
-"""Captures with too many messages of a kind."""
+"""Captures with too many messages of a kind, made when a test wants one."""
+
+
+@cache
+def tiny(kind: str) -> bytes:
+    return TINY[kind]()
 
 
 @pytest.mark.parametrize("kind", TINY)
 def test_memory_is_in_proportion_to_the_bytes(kind: str) -> None:
     """The first message that takes more is an error, at the same byte whether the capture is compressed or not."""
-    data = GOOD + TINY[kind]
+    data = GOOD + tiny(kind)
     offsets = []
     for given in (data, gzip.compress(data, 1)):
         with pytest.raises(fastprof.CaptureError, match=REFUSED + re.escape(kind)) as caught:
@@ -70,7 +76,7 @@ def test_memory_is_in_proportion_to_the_bytes(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", few(TINY, 4))
 def test_salvage_keeps_the_first_and_counts_the_others(kind: str) -> None:
-    profile = fastprof.load(GOOD + TINY[kind], on_error="salvage")
+    profile = fastprof.load(GOOD + tiny(kind), on_error="salvage")
     assert profile.events["name"].to_pylist() == ["a"]
     (row,) = (row for row in profile.import_log.to_pylist() if row["code"] == "too_many")
     assert (row["severity"], row["example"].endswith(f"reading {kind}")) == ("data_loss", True)
@@ -79,7 +85,7 @@ def test_salvage_keeps_the_first_and_counts_the_others(kind: str) -> None:
 
 def test_a_raised_limit_reads_all() -> None:
     kind = "XPlane.event_metadata"
-    assert fastprof.load(TINY[kind], max_unpacked=17 << 30).planes.num_rows == 1
+    assert fastprof.load(tiny(kind), max_unpacked=17 << 30).planes.num_rows == 1
 
 
 def test_larger_messages_may_be_as_many() -> None:
@@ -105,7 +111,7 @@ def test_stats_without_metadata_take_memory_in_proportion() -> None:
 
 def test_skip_leaves_the_file_out(tmp_path: Path) -> None:
     (tmp_path / "a.xplane.pb").write_bytes(GOOD)
-    (tmp_path / "b.xplane.pb").write_bytes(TINY["XSpace.planes"])
+    (tmp_path / "b.xplane.pb").write_bytes(tiny("XSpace.planes"))
     profile = fastprof.load(tmp_path, on_error="skip")
     assert profile.hosts["host"].to_pylist() == ["a"]
     (row,) = profile.import_log.to_pylist()
@@ -130,12 +136,12 @@ for path in sys.argv[2:]:
 
 @pytest.mark.parametrize("kind", few(TINY, 3))
 def test_what_is_held_is_what_was_counted(kind: str, tmp_path: Path) -> None:
-    good, tiny = tmp_path / "good.xplane.pb", tmp_path / "tiny.xplane.pb"
+    good, damaged = tmp_path / "good.xplane.pb", tmp_path / "tiny.xplane.pb"
     good.write_bytes(GOOD)
-    tiny.write_bytes(TINY[kind])
-    command = [sys.executable, "-P", "-c", MEASURED, str(good), str(tiny)]
+    damaged.write_bytes(tiny(kind))
+    command = [sys.executable, "-P", "-c", MEASURED, str(good), str(damaged)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
-    assert int(done.stdout) < 4 * len(TINY[kind]) + (66 << 20)
+    assert int(done.stdout) < 4 * len(tiny(kind)) + (66 << 20)
 
 
 def test_a_long_run_of_zeros_is_one_fault(tmp_path: Path) -> None:

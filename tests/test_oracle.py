@@ -206,7 +206,6 @@ CAPTURES: dict[str, bytes] = {
     "task environment": xspace(task_environment(START, None, text="t", number=-4, real=0.5, r=ref("text"))),
     "more than 128 names": xspace(on_line(*(event(f"name {at}", at) for at in range(200)))),
     "more than 128 texts": xspace(on_line(event("a", stats=MANY_TEXTS))),
-    "more than 32768 names": xspace(on_line(*(event(f"{at:x}", at) for at in range(33_000)))),
     "own texts of stats": xspace(on_line(*(event("a", at, 1, {"s": f"text {at % 300}"}) for at in range(1000)))),
     "unknown fields everywhere": xspace(
         on_line(
@@ -258,6 +257,14 @@ def test_as_the_slow_reader_reads_it(case: str, threads: int, check_tables: Call
     data = CAPTURES[case]
     profile = fastprof.load(data, threads=threads)
     check_tables(profile.tables, oracle(data, profile))
+
+
+def test_more_than_32768_names(check_tables: Callable[..., None]) -> None:
+    data = xspace(on_line(*(event(f"{at:x}", at) for at in range(33_000))))
+    alone, shared = (fastprof.load(data, threads=threads) for threads in (1, 4))
+    expected = oracle(data, alone)
+    for profile in (alone, shared):
+        check_tables(profile.tables, expected)
 
 
 def long_lines() -> bytes:

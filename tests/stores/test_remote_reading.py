@@ -9,6 +9,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ def url(request: pytest.FixtureRequest, server: ObjectServer, monkeypatch: pytes
     return URL
 
 
+@cache
 def make_large_capture() -> bytes:
     """Return a capture that is read in parts: its planes have 400 KB each."""
     names = [f"op {number} {'x' * 60}" for number in range(40)]
@@ -43,9 +45,6 @@ def make_large_capture() -> bytes:
         events = [event(names[at % 40], at * 10, 5, stats={"text": "y" * 50}) for at in range(5000)]
         planes.append(plane(f"/device:TPU:{number}", [line("ops", events, timestamp_ns=number)]))
     return xspace(*planes)
-
-
-LARGE = make_large_capture()
 
 
 def only_ranges(fault: str, times: int = 1 << 30) -> Callable[[Request], str | None]:
@@ -81,15 +80,15 @@ def test_a_small_object_is_fetched_once(server: ObjectServer) -> None:
 
 @pytest.mark.usefixtures("small_blocks")
 def test_parts_of_a_large_object_are_fetched_once_by_many_threads(server: ObjectServer) -> None:
-    server.objects["large.xplane.pb"] = LARGE
+    server.objects["large.xplane.pb"] = make_large_capture()
     profile = fastprof.load("s3://bucket/large.xplane.pb", threads=4)
-    assert 0 < server.sent < len(LARGE) // 4
+    assert 0 < server.sent < len(make_large_capture()) // 4
     with ThreadPoolExecutor(8) as pool:
         tables = list(pool.map(lambda _: profile.events, range(8)))
     assert all(table.equals(tables[0]) for table in tables)
     columns = ["plane", "name", "start_ps", "duration_ps", "event_id"]
-    assert tables[0].select(columns).equals(fastprof.load(LARGE).events.select(columns))
-    assert server.sent == len(LARGE)
+    assert tables[0].select(columns).equals(fastprof.load(make_large_capture()).events.select(columns))
+    assert server.sent == len(make_large_capture())
     ranges = [request.range for request in server.requests if request.range is not None]
     blocks = [block for begin, end in ranges for block in range(begin >> 10, -(-end >> 10))]
     assert len(blocks) == len(set(blocks))
@@ -98,18 +97,18 @@ def test_parts_of_a_large_object_are_fetched_once_by_many_threads(server: Object
 
 @pytest.mark.usefixtures("small_blocks")
 def test_one_plane_costs_its_bytes_and_the_headers_of_others(server: ObjectServer) -> None:
-    server.objects["large.xplane.pb"] = LARGE
-    local, remote = fastprof.load(LARGE), fastprof.load("s3://bucket/large.xplane.pb")
+    server.objects["large.xplane.pb"] = make_large_capture()
+    local, remote = fastprof.load(make_large_capture()), fastprof.load("s3://bucket/large.xplane.pb")
     opened = server.sent
     columns = ["plane", "line", "name", "start_ps", "duration_ps"]
     chosen, expected = remote.select(planes="TPU:2"), local.select(planes="TPU:2")
     assert chosen.event_table(columns, ["text"]).equals(expected.event_table(columns, ["text"]))
-    of_plane = len(LARGE) / 4
+    of_plane = len(make_large_capture()) / 4
     assert opened < 0.4 * of_plane
     assert server.sent - opened < of_plane + (256 << 10)  # a window may reach behind the plane
     assert chosen.event_table(["event_id", "name"]).equals(expected.event_table(["event_id", "name"]))
     assert remote.lines.equals(local.lines)
-    assert server.sent == len(LARGE)
+    assert server.sent == len(make_large_capture())
 
 
 def test_one_plane_of_a_large_object_costs_a_twentieth_more(
@@ -134,7 +133,7 @@ def test_one_plane_of_a_large_object_costs_a_twentieth_more(
 def test_lines_whose_header_says_nothing_are_read_to_their_end(server: ObjectServer) -> None:
     events = b"".join(len_field(4, int_field(1, 1) + int_field(3, at)) for at in range(60_000))
     plane_bytes = len_field(2, "/host:odd") + len_field(3, events + len_field(2, "late") + int_field(3, 5))
-    server.objects["odd.xplane.pb"] = len_field(1, plane_bytes) + LARGE
+    server.objects["odd.xplane.pb"] = len_field(1, plane_bytes) + make_large_capture()
     local, remote = fastprof.load(server.objects["odd.xplane.pb"]), fastprof.load("s3://bucket/odd.xplane.pb")
     columns = ["line", "name", "start_ps"]
     for planes in ("TPU:1", "odd"):
@@ -179,7 +178,7 @@ def test_a_broken_answer_goes_on_where_it_ended(
 ) -> None:
     monkeypatch.setattr(remote_file, "BLOCK", 1 << 10)
     monkeypatch.setattr(remote_file, "_WAIT_S", 0.0)
-    server.objects[KEY] = LARGE
+    server.objects[KEY] = make_large_capture()
     server.fault = only_ranges("drop", 1)
     assert fastprof.load(url).events.num_rows == 20_000
     begins = [request.range[0] for request in server.requests if request.range not in (None, (0, 1))]
@@ -188,18 +187,18 @@ def test_a_broken_answer_goes_on_where_it_ended(
 
 
 def test_bytes_can_be_read_before_the_rest_of_their_range_has_come(server: ObjectServer) -> None:
-    server.objects[KEY] = LARGE
+    server.objects[KEY] = make_large_capture()
     server.fault = only_ranges("wait")
     for url in (URL, f"{server.address}/bucket/{KEY}"):
         server.go_on.clear()
         file = remote_file.open_remote_file(make_store_path(url))
         assert file is not None
         file.fetch(0, 2 * remote_file.BLOCK)
-        assert os.pread(file.begin(), 100, remote_file.BLOCK) == LARGE[remote_file.BLOCK :][:100]
-        assert file.fetched_bytes < len(LARGE) // 2 + remote_file.BLOCK
+        assert os.pread(file.begin(), 100, remote_file.BLOCK) == make_large_capture()[remote_file.BLOCK :][:100]
+        assert file.fetched_bytes < len(make_large_capture()) // 2 + remote_file.BLOCK
         server.go_on.set()
         file.fetch(0, file.size)
-        assert os.pread(file.begin(), file.size, 0) == LARGE
+        assert os.pread(file.begin(), file.size, 0) == make_large_capture()
 
 
 def test_the_end_of_an_object_does_not_wait_for_its_middle(
@@ -207,15 +206,15 @@ def test_the_end_of_an_object_does_not_wait_for_its_middle(
 ) -> None:
     monkeypatch.setattr(remote_file, "BLOCK", 1 << 10)
     monkeypatch.setattr(remote_file, "RANGE", 1 << 14)
-    server.objects[KEY] = LARGE
-    server.fault = lambda request: "wait" if request.range and request.range[1] < len(LARGE) else None
+    server.objects[KEY] = make_large_capture()
+    server.fault = lambda request: "wait" if request.range and request.range[1] < len(make_large_capture()) else None
     file = remote_file.open_remote_file(make_store_path(URL))
     assert file is not None
     file.fetch(file.size - 10, file.size)
-    assert os.pread(file.begin(), 10, file.size - 10) == LARGE[-10:]
+    assert os.pread(file.begin(), 10, file.size - 10) == make_large_capture()[-10:]
     server.go_on.set()
     file.fetch(0, file.size)
-    assert server.sent == len(LARGE)
+    assert server.sent == len(make_large_capture())
 
 
 def test_a_second_short_answer_ends_reading(server: ObjectServer) -> None:
@@ -260,9 +259,9 @@ def test_an_absent_object_is_not_tried_again(server: ObjectServer, url: str) -> 
 
 @pytest.mark.usefixtures("small_blocks")
 def test_an_object_that_changes_after_it_was_opened_is_not_mixed(server: ObjectServer, url: str) -> None:
-    server.objects[KEY] = LARGE
+    server.objects[KEY] = make_large_capture()
     profile = fastprof.load(url)
-    server.objects[KEY] = LARGE + b"\0"
+    server.objects[KEY] = make_large_capture() + b"\0"
     with pytest.raises(ChangedError, match="changed"):
         profile.events  # noqa: B018
 
@@ -354,9 +353,9 @@ def test_a_version_is_compared_where_a_store_cannot_be_asked_for_it(tmp_path: Pa
     from pyarrow.fs import LocalFileSystem
 
     file = tmp_path / "a.xplane.pb"
-    file.write_bytes(LARGE)
+    file.write_bytes(make_large_capture())
     profile = fastprof.load(str(file), filesystem=LocalFileSystem())
-    file.write_bytes(LARGE[:-1])
+    file.write_bytes(make_large_capture()[:-1])
     with pytest.raises(ChangedError):
         profile.events  # noqa: B018
 

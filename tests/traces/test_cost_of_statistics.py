@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -32,16 +33,17 @@ def allocators(count: int) -> bytes:
 
 
 OUTPUTS = put(7, put(3, put(4, put(1, 5))))
+MEMORY = put(7, b"")
 LABEL = put(8, f"n = A({', '.join('a' * 200_000)})")
-ATTACKS = {
-    "outputs": (run(*[put(1, "n") + TIMES + OUTPUTS * 60_000] * 3), TOO_MUCH),
-    "allocators": (run(*[put(1, "n") + TIMES + allocators(60_000)] * 3), TOO_MUCH),
-    "inputs of a label": (run(put(1, "n") + TIMES + LABEL), TOO_MUCH),
-    "nodes": (run(*[put(2, 1)] * 130_000), TOO_MUCH),
-    "a large node": (run(put(1, "n") + TIMES + OUTPUTS * 150_000), "a node is larger than 1 MiB"),
-    "fields": (run(*[b""] * 2_000_000), "the fields take more memory than 32 MiB plus 2 bytes per byte"),
+ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "outputs": (lambda: run(*[put(1, "n") + TIMES + OUTPUTS * 60_000] * 3), TOO_MUCH),
+    "allocators": (lambda: run(*[put(1, "n") + TIMES + allocators(60_000)] * 3), TOO_MUCH),
+    "inputs of a label": (lambda: run(put(1, "n") + TIMES + LABEL), TOO_MUCH),
+    "nodes": (lambda: run(*[put(2, 1)] * 130_000), TOO_MUCH),
+    "a large node": (lambda: run(put(1, "n") + TIMES + OUTPUTS * 150_000), "a node is larger than 1 MiB"),
+    "fields": (lambda: run(*[b""] * 2_000_000), "the fields take more memory than 32 MiB plus 2 bytes per byte"),
     "records of a profile": (
-        put(1, put(1, 1) + put(2, put(1, "n") + put(12, put(1, 0) + put(2, put(1, 1) + put(7, b"") * 1_500_000))))
+        lambda: put(1, put(1, 1) + put(2, put(1, "n") + put(12, put(1, 0) + put(2, put(1, 1) + MEMORY * 1_500_000))))
         + put(3, 0) + put(2, 1),
         "the fields take more memory than 32 MiB plus 2 bytes per byte",
     ),
@@ -51,9 +53,9 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_statistics_that_take_too_much_memory_are_refused(attack: str) -> None:
     """They took up to ninety bytes a byte, a device ten kilobytes."""
-    data, text = ATTACKS[attack]
+    make, text = ATTACKS[attack]
     with pytest.raises(fastprof.CaptureError, match=text):
-        fastprof.load(data)
+        fastprof.load(make())
 
 
 def test_devices_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
