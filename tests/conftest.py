@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from gate import ALL
 
 CAPTURES = Path(__file__).resolve().parent.parent.parent / "shared" / "captures"
 _ABSENT = f"real captures are absent: no folder {CAPTURES}"
@@ -45,12 +46,20 @@ def pytest_report_header() -> str:
     return f"captures: {found} real ones" if found else f"captures: NONE, their tests are skipped ({_ABSENT})"
 
 
+TYPICAL = ("cpu-jax-train", "cpu-tf214-train", "gpu-mi300x-jax08-gemm", "synthetic-serving", "tpu-v6e-jax-inference")
+"""A capture of each framework and kind of device; others resemble one of them, and are larger."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test with the argument `capture` runs once for each real capture."""
+    """A test with the argument `capture` runs once for each real capture; in the gate for typical ones, if it is marked
+    so."""
     if "capture" not in metafunc.fixturenames:
         return
+    is_for_all = ALL or metafunc.definition.get_closest_marker("typical_captures") is None
     found: list[Any] = [
-        pytest.param(path, id=f"{path.parent.name}/{path.name}", marks=pytest.mark.captures) for path in _captures()
+        pytest.param(path, id=f"{path.parent.name}/{path.name}", marks=pytest.mark.captures)
+        for path in _captures()
+        if is_for_all or path.parent.name in TYPICAL
     ]
     absent = pytest.param(None, id="absent", marks=pytest.mark.skip(reason=_ABSENT))
     metafunc.parametrize("capture", found or [absent])

@@ -12,6 +12,8 @@ ALL = bool(os.environ.get("FASTPROF_TEST_ALL"))
 """Whether everything is tried, as ``make test-all`` does."""
 T = TypeVar("T")
 
+typical_captures = pytest.mark.typical_captures
+"""In the gate a test takes some of the real captures, of each kind one: see conftest.TYPICAL."""
 left_to_test_all = pytest.mark.skipif(not ALL, reason="runs in make test-all")
 
 

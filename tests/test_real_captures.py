@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 import slow_reader
 import xspace_descriptor
+from gate import few, typical_captures
 from slow_tables import Source, Tables, tables
 
 import fastprof
@@ -93,6 +94,7 @@ def test_as_tensorflow_reads_it(capture: Path, check_tables: Check) -> None:
     check_tables(metadata_sorted(profile.tables), _sorted_rows(tables([source_of(capture, space)])))
 
 
+@typical_captures
 def test_in_the_order_of_the_file(capture: Path, check_tables: Check) -> None:
     check_tables(loaded(capture).tables, in_file_order(capture))
 
@@ -135,7 +137,8 @@ class InChunks(io.RawIOBase):
         return self._inner.read(self._size if size < 0 else min(size, self._size))
 
 
-@pytest.mark.parametrize("size", [1, 7, 64, 4096])
+@typical_captures
+@pytest.mark.parametrize("size", few([1, 7, 4096, 64], 2))
 def test_in_chunks(capture: Path, size: int, check_same: Check) -> None:
     data = capture.read_bytes()
     check_same(fastprof.load(InChunks(data, size)).tables, loaded(capture).tables, HOST_TABLES)
@@ -148,6 +151,7 @@ HOST_TABLES = (*PATH_TABLES, "planes", "events", *(name for name in TABLES if na
 """Tables that name the path, and those that name the host, which a stream does not have."""
 
 
+@typical_captures
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
 def test_streams(capture: Path, codec: str, check_same: Check, tmp_path: Path) -> None:
     data = capture.read_bytes()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gate import typical_captures
 from trace_builder import Metadata, aggregated, event, line, plane, ref, stat, task_environment, u64, xspace
 from trace_readers import ReadTrace, Slice, read_chrome, read_perfetto
 
@@ -100,6 +101,7 @@ def test_every_event_of_a_real_capture_is_there_once(capture: Path, form: str) -
     assert trace.nests()
 
 
+@typical_captures
 def test_derived_tracks_and_flows_are_added(capture: Path, form: str) -> None:
     profile = loaded(capture)
     file = TraceFile(profile.table_set, form)
@@ -112,6 +114,7 @@ def test_derived_tracks_and_flows_are_added(capture: Path, form: str) -> None:
     assert leaving == arriving == list(range(len(leaving)))
 
 
+@typical_captures
 def test_args_are_the_stats_of_the_event(capture: Path, form: str) -> None:
     profile = loaded(capture)
     wanted: dict[int, dict[str, Any]] = {

@@ -23,6 +23,8 @@ from held_out_cases import HELD_OUT as HELD_OUT  # noqa: E402
 from planted_cases import HEALTHY, PLANTED, Case  # noqa: E402
 from reports import session_of  # noqa: E402
 
+from fastprof import Report  # noqa: E402
+
 TOLERANCE, QUIET = 0.1, 0.03
 
 
@@ -66,9 +68,13 @@ class Score:
         return f"{verdict:6}{self.case.name:26}{planted:34}{said:34}{self.share:7.1%}{later}"
 
 
-def score(case: Case) -> Score:
-    run = case.run()
-    report = session_of(*run.captures.values()).report("diagnosis")
+def diagnose(case: Case) -> Report:
+    return session_of(*case.run().captures.values()).report("diagnosis")
+
+
+def score(case: Case, report: Report | None = None) -> Score:
+    """Score a case by its diagnosis, made here if none is given."""
+    run, report = case.run(), report or diagnose(case)
     most = run.cost_ps if run.most_ps is None else run.most_ps
     return Score(case, report.tables["findings"].to_pylist(), run.cost_ps, most, run.run_ps)
 

@@ -59,7 +59,7 @@ def test_foreign_words_are_seen() -> None:
     assert not foreign("relax, maxlab, hlops and tf.Data2 are other words")
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", few(TRACES, 1))
 @pytest.mark.parametrize("verb", [one.replace("_", "-") for one in ANALYSES])
 def test_the_text_of_every_verb(name: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert not foreign(written(capsys, verb, trace(name), "--wide"))
