@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import few
 from memory_builder import Pool, report_of, threads
 from reports import column, notices, rows
 from step_captures import tpu
@@ -358,7 +359,7 @@ def test_steps_may_be_executions_of_programs() -> None:
         report_of(capture, steps_from="")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few(range(12), 5))
 def test_what_is_reported_of_some_steps_is_what_the_whole_records_of_them(seed: int) -> None:
     lot = random.Random(seed)
     pools = [Pool(name, heap=100, limit=5_000) for name in ("a", "b")]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import slow_memory as slow
+from gate import few
 from memory_builder import Pool, threads
 from reports import rows
 from trace_builder import Event
@@ -105,12 +106,12 @@ def check_alive(report: fastprof.Report, name: str, of_it: list[dict[str, Any]])
     assert unsized or counts == recorded
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_allocators_drawn_by_lot_are_as_plain_python_finds_them(seed: int) -> None:
     assert check(fastprof.load(drawn(seed))) >= 1
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 8))
 def test_so_are_those_of_captures_that_lack_events(seed: int) -> None:
     check(fastprof.load(drawn(seed, loses=True)), whole=False)
 
@@ -129,7 +130,7 @@ def test_real_captures_are_as_plain_python_finds_them(captures: Path) -> None:
     assert checked >= 20
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", few(range(10), 4))
 def test_what_is_alive_at_any_time_adds_up(seed: int) -> None:
     profile = fastprof.load(drawn(seed))
     for name, of_it in slow.events_by_allocator(profile).items():

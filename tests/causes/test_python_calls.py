@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from gate import few
 from trace_builder import Event, event, line, plane, ref, xspace
 
 import fastprof
@@ -272,7 +273,7 @@ def test_smaller_stacks_are_summed_up() -> None:
     assert report.scalars["function_count"].value == 42
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 8))
 def test_a_bounded_tree_keeps_its_sums(seed: int) -> None:
     random_ = random.Random(seed)
     count = random_.randint(1, 60)
@@ -344,7 +345,7 @@ def _nest(random_: random.Random, start: int, end: int, depth: int) -> list[Even
     return made
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_random_nestings_agree_with_a_walk_over_time(seed: int) -> None:
     """At each picosecond, the stack of what lasts."""
     random_ = random.Random(seed)

@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 from flight_spaces import CATEGORIES, FUSION, Op, core, report_of, rows
+from gate import few
 from step_captures import spaces
 
 import fastprof
@@ -113,7 +114,7 @@ def _aloft(made: Made, now: int) -> list[int]:
     return [f for f, (_, begin, end, parts) in enumerate(made.flights) if begin <= now < end and len(parts) == 2]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few(range(60), 12))
 def test_a_random_core_is_divided_as_by_looking_at_each_microsecond(seed: int) -> None:
     random = Random(seed)
     made = _made(random)

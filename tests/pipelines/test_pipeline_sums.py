@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from gate import few
 
 from fastprof.derive.pipelines.recorded_pipelines import Calls, InputPipelines
 from fastprof.derive.pipelines.stages import CallSums, find_largest_rows, measure_between_calls
@@ -27,7 +28,7 @@ def drawn(rows: Rows) -> tuple[InputPipelines, Calls]:
     return InputPipelines([f"Host:{n}" for n in range(count)], np.zeros(count, np.bool_), numbers, first), calls
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_figures_of_pipelines(seed: int) -> None:
     rng = random.Random(seed)
     shape = [(p, rng.randrange(1, 9)) for p in range(rng.randrange(1, 4))]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
+from gate import few
 from serving_builder import LAUNCH, US, Server
 from trace_builder import Event, event, line, plane, xspace
 
@@ -107,7 +108,7 @@ def slow_parts(events: HostEvents, groups: Groups, request: int, begin: int, end
     return [spent[name] for name in ORDER]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few(range(12), 5))
 def test_parts_are_those_of_a_model_that_takes_moments_one_by_one(seed: int) -> None:
     events, groups = grouped(random_server(seed).capture())
     timed = read_host_serving("host", events, groups).timed

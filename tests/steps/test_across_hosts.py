@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from gate import few
 from reports import session_of
 from step_captures import US, found, host, pod_viewer, ran, rows, shown, spaces, step, tpu
 from trace_builder import event, line, plane
@@ -104,7 +105,7 @@ def test_of_equal_overlaps_the_first_step_of_the_host_comes_first() -> None:
     assert pairs(long, short) == [[0, 0], [1, 1]]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", few(range(40), 12))
 def test_steps_in_order_overlap_as_a_walk_along_both_finds(seed: int) -> None:
     chosen = np.random.default_rng(seed)
 

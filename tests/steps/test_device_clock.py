@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gate import few
 from step_captures import US, found, in_order, ran, rows, spaces, tpu
 from trace_builder import Event, line, plane
 
@@ -71,7 +72,7 @@ def test_without_times_of_the_device_those_of_the_line_count() -> None:
     assert on_device([ran("jit_f", 100, 100)], [ran("op", 110, 80)]) == [(100, 200)]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", few(range(30), 8))
 def test_executions_of_a_device_never_overlap_however_fast_the_clock_of_the_line_runs(seed: int) -> None:
     """The times of the device, and pieces of the line at speeds of a fifth to five times."""
     rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from gate import few
 
 from fastprof.schema.columns import (
     DisjointSpans,
@@ -34,7 +35,7 @@ def moments_of(stretches: DisjointSpans) -> set[int]:
     return {moment for begin, end in zip(begins, ends, strict=True) for moment in range(begin, end)}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 8))
 def test_random_spans(seed: int) -> None:
     chance = random.Random(seed)
     kept, taken, asked = ([(chance.randint(0, 60), chance.randint(0, 9)) for _ in range(12)] for _ in range(3))

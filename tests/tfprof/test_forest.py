@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from gate import few
 
 from fastprof.derive.tfprof.forest import NodeForest, measure_depths, sort_preorder
 
@@ -31,7 +32,7 @@ def path(parents: list[int], row: int) -> list[int]:
     return rows
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 8))
 def test_parents_ends_and_sums_are_those_of_a_walk(seed: int) -> None:
     parents = random_parents(seed, 1 + seed * 7)
     paths = [path(parents, row) for row in range(len(parents))]
@@ -46,7 +47,7 @@ def test_parents_ends_and_sums_are_those_of_a_walk(seed: int) -> None:
     assert forest.under(marked).tolist() == [bool(marked[rows[1:]].any()) for rows in paths]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 8))
 def test_kept_rows_hang_below_their_nearest_kept_ancestor(seed: int) -> None:
     parents = random_parents(seed, 40)
     kept = np.array([True, *(random.Random(seed + row).random() < 0.5 for row in range(39))])
@@ -56,7 +57,7 @@ def test_kept_rows_hang_below_their_nearest_kept_ancestor(seed: int) -> None:
     assert [rows[parent] if parent >= 0 else -1 for parent in forest.parent.tolist()] == nearest
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 8))
 def test_siblings_are_sorted_and_ties_stay(seed: int) -> None:
     parents = random_parents(seed, 40)
     large = 2**62 if seed % 2 else 0
@@ -69,7 +70,7 @@ def test_siblings_are_sorted_and_ties_stay(seed: int) -> None:
     assert NodeForest(measure_depths(np.array(parents))).sorted(np.array(keys)).tolist() == walked(0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", few(range(20), 8))
 def test_preorder_goes_down_before_it_goes_on(seed: int) -> None:
     dice = random.Random(seed)
     parents = [-1, *(dice.randrange(row) for row in range(1, 40))]

@@ -37,6 +37,7 @@ def traces() -> list[Path]:
 
 
 each_trace = pytest.mark.parametrize("path", traces(), ids=lambda path: path.name)
+some_traces = pytest.mark.parametrize("path", few(traces(), 4), ids=lambda path: path.name)
 pytestmark = pytest.mark.captures
 
 
@@ -56,7 +57,7 @@ def test_a_graph_has_verbs_and_a_table(verb: str, tmp_path: Path, capsys: pytest
     assert pq.read_table(tmp_path / "tables" / "graph_nodes").num_rows == fastprof.load(path).graph_nodes.num_rows > 0
 
 
-@each_trace
+@some_traces
 def test_reports(path: Path) -> None:
     answers = fastprof.load(path).answers(tuple(ANALYSES), {}, "xprof")
     assert tuple(answers) == tuple(ANALYSES)
@@ -71,7 +72,7 @@ def test_reports(path: Path) -> None:
             json.loads(report.to_xprof())
 
 
-@each_trace
+@some_traces
 def test_exports(path: Path, tmp_path: Path) -> None:
     profile = fastprof.load(path)
     for form in ("parquet", "arrow", "csv"):
