@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from gate import typical_captures
 from random_spaces import random_space
 from slow_reader import Space, parse
 from slow_tables import Source, Tables, tables
@@ -222,6 +223,7 @@ def test_captures_drawn_by_lot(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names > 300
 
 
+@typical_captures
 def test_real_captures(capture: Path) -> None:
     data = capture.read_bytes()
     wanted = slow_summary(tables([Source("vm", str(capture), len(data), parse(data))]))

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow.dataset as ds
 import pytest
 from exported import DEFAULT_TABLES, START_NS, check_export, files, log_rows, plain, put_run, read_back
-from gate import few
+from gate import few, rounds, typical_captures
 from random_spaces import random_space
 from small_cuts import cut_small
 from trace_builder import Line, Wire, event, len_field, line, plane, stat, task_environment, xspace
@@ -56,7 +56,7 @@ def test_every_table_reads_back(
 
 @pytest.mark.parametrize("block", few(range(4), 1))
 def test_random_captures_read_back(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(block * 6, block * 6 + 6):
+    for seed in range(block * 6, block * 6 + rounds(6, 2)):
         session = [random_space(2 * seed), random_space(2 * seed + 1, well_written=True)]
         session = [data + len_field(4, b"") for data in session]
         profile = fastprof.load(session)
@@ -67,6 +67,7 @@ def test_random_captures_read_back(block: int, tmp_path: Path, monkeypatch: pyte
         check_export(tmp_path / str(seed), profile)
 
 
+@typical_captures
 def test_real_captures_read_back(capture: Path, tmp_path: Path) -> None:
     profile = fastprof.load(capture)
     folders.write(fastprof.load(capture), tmp_path / "out", tables=EVERY)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gate import few
+from gate import few, typical_captures
 from random_spaces import random_space
 from slow_reader import Space, parse
 from trace_builder import Metadata, Stat, aggregated, event, line, plane, ref, stat, task_environment, u64, xspace
@@ -148,6 +148,7 @@ def check(profile: fastprof.Profile) -> None:
         check_stats_of_metadata(profile, number)
 
 
+@typical_captures
 def test_real_captures(capture: Path) -> None:
     check(fastprof.load(capture))
 

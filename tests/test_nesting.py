@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from gate import few, typical_captures
 from random_spaces import random_space
 from slow_reader import Space, parse
 from small_cuts import cut_small
@@ -335,6 +336,7 @@ def test_self_times_of_a_line_add_up_to_what_it_covers() -> None:
     assert sums == [6000] * 30
 
 
+@typical_captures
 def test_self_times_of_real_captures_add_up(capture: Path) -> None:
     profile = fastprof.load(capture)
     tidy = check_sums(profile.events.to_pydict(), profile.nesting.to_pydict())
@@ -409,7 +411,7 @@ def test_streams_of_captures_drawn_by_lot(rows: int, monkeypatch: pytest.MonkeyP
 @pytest.mark.captures
 def test_streams_of_real_captures(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cut_small(monkeypatch, segment_bytes=1000, block_bytes=3000, run_events=1000)
-    for path in sorted((captures / "xspace").rglob("*.xplane.pb")):
+    for path in few(sorted((captures / "xspace").rglob("*.xplane.pb")), 5):
         profile = fastprof.load(path)
         for rows in (100, 3000):
             parts = streamed(profile, rows)

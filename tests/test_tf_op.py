@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from gate import typical_captures
 
 import fastprof
 from fastprof.derive.devices.op_names import Framework, TfOp, parse_op_name
@@ -92,6 +93,7 @@ def test_names_by_lot() -> None:
         assert parse_op_name(name) == slowly(name), repr(name)
 
 
+@typical_captures
 def test_names_of_real_captures(capture: Path) -> None:
     for name in set(fastprof.load(capture).event_metadata["name"].to_pylist()):
         assert parse_op_name(name) == slowly(name), repr(name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import xspace_descriptor
-from gate import few
+from gate import few, typical_captures
 from google.protobuf.message import DecodeError
 from random_spaces import random_space
 from slow_reader import Event, Space, Stat, WireError, parse
@@ -193,12 +193,14 @@ def test_every_cut_and_flip_reads_the_same_or_fails_in_both() -> None:
     assert agreements > 0.97 * (len(data) + len(flipped))
 
 
+@typical_captures
 def test_real_captures_read_the_same(capture: Path) -> None:
     data = capture.read_bytes()
     space = agreed(data)
     assert sum(len(line.events) for plane in space.planes for line in plane.lines) > 0
 
 
+@typical_captures
 def test_real_captures_read_the_same_with_tensorflow(capture: Path) -> None:
     data = capture.read_bytes()
     space = xspace_descriptor.read_tensorflow(data)

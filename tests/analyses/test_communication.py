@@ -21,7 +21,7 @@ from flight_spaces import (
     report_of,
     rows,
 )
-from gate import few
+from gate import few, typical_captures
 from hlo_builder import Op, Program, f32, packed
 from random_spaces import random_space
 from step_captures import US, host, ran, spaces, sparse_core, step, tpu
@@ -393,6 +393,7 @@ def test_prefetches_from_memory_of_the_device_are_distinguished() -> None:
 # ---- all captures
 
 
+@typical_captures
 def test_time_adds_up_to_the_picosecond(capture: Path) -> None:
     check(fastprof.load(capture))
 
@@ -423,6 +424,7 @@ def check(profile: fastprof.Profile) -> None:
         assert row["bus_bytes_per_s"] is None or row["bus_bytes_per_s"] <= 2 * row["algorithm_bytes_per_s"]
 
 
+@typical_captures
 def test_compute_and_waits_of_tpu_cores_are_the_self_times_of_op_statistics(capture: Path) -> None:
     profile = fastprof.load(capture)
     report = profile.report("communication")

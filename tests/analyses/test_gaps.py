@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from flight_spaces import AG_DONE, AG_START, AR, FUSION, LOAD_DONE, LOAD_START, core
-from gate import few, rounds
+from gate import few, rounds, typical_captures
 from random_spaces import random_space
 from reports import figures, notices, rows, session_of
 from step_captures import HOST, US, in_order, ran, spaces, step
@@ -335,6 +335,7 @@ def add_up(report: fastprof.Report) -> None:
         assert idle == one["idle_ps"]
 
 
+@typical_captures
 def test_everything_adds_up_on_real_captures(capture: Path) -> None:
     add_up(fastprof.load(capture.parent).report("gaps"))
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from gate import few
+from gate import few, typical_captures
 from hlo_builder import Op, Program, f32, shape
 from plan_builder import Plan
 from reports import rows
@@ -379,6 +379,7 @@ def views(path: Path) -> list[AnalysisReport]:
     ]
 
 
+@typical_captures
 def test_what_is_alive_at_the_peak_adds_up_to_it(capture: Path) -> None:
     for report in views(capture):
         peak = report.tables["buffers_at_peak"]
@@ -388,6 +389,7 @@ def test_what_is_alive_at_the_peak_adds_up_to_it(capture: Path) -> None:
         assert sum(report.tables["peak_by_op"]["bytes"].to_pylist()) == value(report, "peak_bytes")
 
 
+@typical_captures
 def test_heaps_stay_within_their_allocations_and_end_empty(capture: Path) -> None:
     for report in views(capture):
         for size, peak in rows(report, "allocations", "bytes", "peak_bytes"):
@@ -397,6 +399,7 @@ def test_heaps_stay_within_their_allocations_and_end_empty(capture: Path) -> Non
         assert "make no sense" not in texts(report)
 
 
+@typical_captures
 def test_buffers_that_live_at_the_same_time_do_not_overlap(capture: Path) -> None:
     for report in views(capture):
         space = report.detail.space

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from demo_captures import XLA
+from gate import few, typical_captures
 from xla_spaces import gpu_capture, tpu_capture
 
 import fastprof
@@ -30,7 +31,7 @@ def reports(source: str | Path) -> dict[str, Report]:
     return {name: profile.report(name) for name in ("op_profile", "hlo_stats", "roofline", "memory_viewer")}
 
 
-@pytest.fixture(params=MADE)
+@pytest.fixture(params=few(MADE, 5))
 def made(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -201,6 +202,7 @@ def test_figures_of_a_made_capture_add_up(made: str) -> None:
     check(MADE[made](), reports(made), padded=made == "demo")
 
 
+@typical_captures
 @pytest.mark.parametrize("group_by", ["category", "provenance"])
 def test_other_trees_of_op_profile_add_up_too(capture: Path, group_by: str) -> None:
     report = fastprof.load(capture).report("op_profile", group_by=group_by)
@@ -208,6 +210,7 @@ def test_other_trees_of_op_profile_add_up_too(capture: Path, group_by: str) -> N
     assert report.scalars["op_ps"].value == reports(capture)["op_profile"].scalars["op_ps"].value
 
 
+@typical_captures
 def test_memory_of_every_program_and_space_of_a_real_capture_adds_up(capture: Path) -> None:
     profile = fastprof.load(capture)
     for row in reports(capture)["memory_viewer"].tables["modules"].to_pylist():

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gate import few
+from gate import few, typical_captures
 from trace_builder import Event, event, line, plane, ref, xspace
 
 import fastprof
@@ -223,6 +223,7 @@ def test_unions_are_by_key() -> None:
     ]
 
 
+@typical_captures
 def test_sums_of_captures(capture: Path) -> None:
     report = fastprof.load(capture).annotations()
     every = report.tables["annotations"].to_pylist()
@@ -240,6 +241,7 @@ def test_sums_of_captures(capture: Path) -> None:
     assert sum(row["self_ps"] for row in every) == (report.scalars["annotated_ps"].value or 0)
 
 
+@typical_captures
 def test_no_share_of_an_annotation_is_more_than_all(capture: Path) -> None:
     report = fastprof.load(capture).report("annotations")
     for name in ("annotations", "steps"):

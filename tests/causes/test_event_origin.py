@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gate import few
+from gate import few, typical_captures
 from trace_builder import Event, Value, event, line, plane, ref, xspace
 
 import fastprof
@@ -233,6 +233,7 @@ USERS = {
 }  # fmt: skip
 
 
+@typical_captures
 def test_no_event_of_a_framework_is_a_users(capture: Path) -> None:
     """The programs of the captures annotate nothing but steps."""
     events = read(capture)

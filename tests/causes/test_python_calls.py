@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from gate import few
+from gate import few, typical_captures
 from trace_builder import Event, event, line, plane, ref, xspace
 
 import fastprof
@@ -373,6 +373,7 @@ def test_random_nestings_agree_with_a_walk_over_time(seed: int) -> None:
     assert {name: row["calls"] for name, row in found.items()} == calls
 
 
+@typical_captures
 def test_sums_of_captures(capture: Path) -> None:
     """To the picosecond: stacks, threads, functions and the nesting that the capture has."""
     profile = fastprof.load(capture)

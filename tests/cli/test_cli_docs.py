@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,12 @@ FILTERS = {"--plane", "--line", "--name", "--time"}
 """Documented among the shared flags, but not flags of reports."""
 
 
+@cache
 def verbs() -> dict[str, argparse.ArgumentParser]:
     return {verb: command.make_parser(verb) for verb in command.VERBS}
 
 
+@cache
 def sections() -> dict[str, str]:
     parts = re.split(r"^## (.*)$", DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from gate import typical_captures
 from trace_builder import aggregated, event, line, plane, task_environment, xspace
 
 import fastprof
@@ -139,6 +140,7 @@ def test_faults(run_directory: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "Traceback" not in capsys.readouterr().err
 
 
+@typical_captures
 def test_a_real_capture_comes_out_whole(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile = fastprof.load(capture)
     columns = ["event_id", "plane", "name", "start_ps", "duration_ps"]
@@ -159,6 +161,7 @@ def test_a_real_capture_comes_out_whole(capture: Path, tmp_path: Path, capsys: p
     assert pa.ipc.open_file(out).read_all().to_pylist() == expected.to_pylist()
 
 
+@typical_captures
 def test_text_of_a_real_capture_fits(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for flags in (["info"], ["events"], ["events", "--list"]):
         shown = output(capsys, flags[0], str(capture), *flags[1:])

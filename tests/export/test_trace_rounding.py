@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gate import rounds, typical_captures
 from trace_builder import event, line, plane, xspace
 from trace_readers import lost_in_perfetto, read_chrome
 
@@ -66,7 +67,7 @@ def test_random_slices_are_all_kept(in_ns: Callable[[float], int], base: int, gr
     dice = random.Random(base + grid)
     spans: list[tuple[int, int]] = []
     ends = [base]
-    for _ in range(1500):
+    for _ in range(rounds(1500, 500)):
         start = dice.choice(ends[-6:]) if dice.random() < 0.7 else base + dice.randrange(400) * grid
         end = dice.choice(ends[-6:]) if dice.random() < 0.5 else start + dice.randrange(60) * grid
         spans.append((start, max(end - start, 0)))
@@ -83,6 +84,7 @@ def test_no_slice_of_a_demo_is_lost(in_ns: Callable[[float], int], name: str) ->
 
 
 @IMPORTERS
+@typical_captures
 def test_no_slice_of_a_real_capture_is_lost(capture: Path, in_ns: Callable[[float], int]) -> None:
     profile = fastprof.load(capture)
     if profile.events.num_rows > 30_000:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from gate import typical_captures
 from hlo_builder import Op, Program, f32, packed, shape, tuple_of
 from plan_builder import Plan
 from slow_programs import COLUMNS, rows_of
@@ -264,12 +265,14 @@ def test_events_join_by_program_and_name() -> None:
 # ---- against an oracle
 
 
+@typical_captures
 def test_instructions_of_real_captures_are_those_of_a_slow_reader(capture: Path) -> None:
     wanted = rows_of(capture.read_bytes())
     found = fastprof.load(capture).hlo_instructions
     assert found.select(list(COLUMNS)).to_pylist() == [{name: row[name] for name in COLUMNS} for row in wanted]
 
 
+@typical_captures
 def test_memory_of_real_captures_adds_up(capture: Path) -> None:
     found = fastprof.load(capture).read("hlo_buffers", "hlo_allocations", "hlo_heap_events", "hlo_modules")
     buffers, allocations = found["hlo_buffers"], found["hlo_allocations"]

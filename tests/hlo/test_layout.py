@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from gate import typical_captures
 from hlo_builder import Op, Program, shape
 
 import fastprof
@@ -152,6 +153,7 @@ def test_the_layout_of_a_module_s_array_is_read_from_its_bytes() -> None:
     assert one.tile_text == "(8,128)(2,1)"
 
 
+@typical_captures
 def test_buffers_of_real_programs_are_as_large_as_their_padded_arrays(capture: Path) -> None:
     """XLA's buffer assignment says what each array takes."""
     stats = fastprof.load(capture).event_metadata_stats

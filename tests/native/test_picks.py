@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate import few
+from gate import few, typical_captures
 from random_spaces import random_space
 from slow_reader import Space, parse
 from trace_builder import StatMetadata as StatName
@@ -81,6 +81,7 @@ def load(*planes: Any, **options: Any) -> fastprof.Profile:
 # ---- all stats of many captures --------------------------------------------------------------------
 
 
+@typical_captures
 def test_real_captures(capture: Path) -> None:
     check(fastprof.load(capture))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+from gate import typical_captures
 from reports import figures, record, rows, session_of
 from step_captures import US, host, ran, spaces, tpu
 
@@ -101,6 +102,7 @@ def test_copies_of_hosts_without_devices_are_unknown() -> None:
     assert set(report.tables["steps"]["copies_ps"].to_pylist()) == {None}
 
 
+@typical_captures
 def test_categories_of_a_capture_add_up_and_compute_holds_no_copies(capture: Path) -> None:
     report = fastprof.load(capture).report("steps")
     steps, kinds = report.tables["steps"], report.tables["breakdown"].to_pylist()

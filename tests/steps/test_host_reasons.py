@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import typical_captures
 from reports import rows as rows_of
 from reports import session_of
 from step_captures import HOST, US, in_order, ran, spaces, step
@@ -127,6 +128,7 @@ def test_time_between_steps_is_divided_alike() -> None:
     assert categories(threads(python=main), table="between_steps") == [{"input": 50, "all_others": 30}]
 
 
+@typical_captures
 def test_xprofs_answers_do_not_change(capture: Path) -> None:
     profile = fastprof.load(capture)
     for name in ("overview", "input_pipeline", "pod_viewer"):
@@ -134,6 +136,7 @@ def test_xprofs_answers_do_not_change(capture: Path) -> None:
         assert own == as_marked
 
 
+@typical_captures
 def test_categories_add_up_to_each_step(capture: Path) -> None:
     report = fastprof.load(capture).report("steps")
     for row in report.tables["steps"].to_pylist():

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from gate import typical_captures
 from step_captures import host, in_order, ran, spaces, step, tpu
 
 import fastprof
@@ -82,6 +83,7 @@ def test_reports_of_a_jax_program_recommend_what_jax_has() -> None:
     assert not any("tf.data" in text for text in advice)
 
 
+@typical_captures
 def test_no_report_of_a_capture_names_remedies_of_another_framework(capture: Path) -> None:
     profile = fastprof.load(capture)
     if profile.overview().scalars["framework"].value == "TensorFlow":

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 from effort import takes_less
+from gate import typical_captures
 from step_captures import US, found, host, in_order, ran, rows, shown, spaces, step, times, tpu
 from trace_builder import Event, Plane, event, line, plane
 
@@ -268,6 +269,7 @@ def test_equal_steps_of_a_jax_program_have_equal_breakdowns(captures: Path) -> N
     assert np.ptp(shares) < 0.1 and shares.min() > 0.85
 
 
+@typical_captures
 @pytest.mark.parametrize("steps_from", ["auto", "markers", "modules"])
 def test_categories_add_up_to_the_step_on_every_capture(capture: Path, steps_from: Any) -> None:
     answer = fastprof.load(capture).steps(steps_from=steps_from)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from gate import typical_captures
 from host_groups import groups_of, members, read
 from trace_builder import Event, event, line, plane, xspace
 
@@ -113,6 +114,7 @@ def slowly(threads: list[list[Event]]) -> list[Region]:
     return sorted(waits, key=lambda region: (region[0], -region[2]))
 
 
+@typical_captures
 def test_real_captures(capture: Path) -> None:
     events = read(capture)
     stops = sum(events.names[meta] == REGION_STOP for meta in events.meta.tolist())

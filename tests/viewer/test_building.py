@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gate import typical_captures
 from slow_lod import lanes_of
 from trace_builder import event, line, plane, xspace
 
@@ -35,6 +36,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
+@typical_captures
 def test_every_event_of_every_real_capture_has_its_place(capture: Path) -> None:
     """Of each line that has events: start, duration and name of each of its rows, on lanes as the definition says."""
     tables = fastprof.load(capture).table_set
