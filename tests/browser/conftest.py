@@ -14,6 +14,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -117,8 +118,9 @@ def faults() -> list[str]:
 
 @pytest.fixture(scope="module")
 def window(browser: Any) -> Iterator[Any]:
-    """One window for the tests of a file, held open by an empty tab: opening one takes longer than drawing a page."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    """One window for the tests of a file, held open by an empty tab: opening one takes longer than drawing a page.
+    Nothing moves: what stands for a report that is computed would be drawn in each frame."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
     context.new_page()
     yield context
     context.close()
@@ -130,6 +132,7 @@ def page(window: Any, faults: list[str]) -> Iterator[Any]:
     Pages before it left nothing with the browser that it finds."""
     first = window.pages[0]
     opened = window.new_page()
+    opened.wait_for_function = partial(opened.wait_for_function, polling=50)  # milliseconds; else it draws each frame
     opened.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on("request", lambda request: _check_local(request.url, faults))

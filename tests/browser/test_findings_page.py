@@ -101,7 +101,7 @@ def test_the_page_opens_with_the_headline_then_figures_then_a_chart_then_finding
     assert "input-bound" in page.inner_text("#page")
 
 
-@pytest.mark.parametrize("name", few(EVIDENCE, 4))
+@pytest.mark.parametrize("name", few(EVIDENCE, 2))
 def test_the_evidence_of_a_finding_is_a_table_in_sight_with_its_rows(
     page: Any, server: Callable[..., str], run: Callable[[str], Path], name: str
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate import left_to_test_all
+from gate import few, left_to_test_all
 
 from tests.browser.conftest import serve
 from tests.browser.test_analysis_pages import settle
@@ -165,7 +165,7 @@ def test_a_run_that_appears_after_the_capture_was_replaced_is_offered(
     assert names(page) == {"new", "other"}
 
 
-@pytest.mark.parametrize("flags", [[], ["--run", OLD]])
+@pytest.mark.parametrize("flags", few([["--run", OLD], []], 1))
 def test_the_picker_names_the_run_that_is_shown_and_a_newer_one_is_offered(
     served: Callable[..., str], logs: Path, page: Any, flags: list[str]
 ) -> None:
