@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from changing_files import CHANGES, WORK, Rounds, capture_of
+from gate import rounds
 from trace_builder import Metadata, event, int_field, len_field, line, plane, xspace
 
 import fastprof
@@ -299,7 +300,7 @@ def test_loading_does_not_read_the_events(tmp_path: Path) -> None:
     assert profile.tables["event_metadata"].num_rows == 100
 
 
-ROUNDS = int(os.environ.get("FASTPROF_CHANGE_ROUNDS", "54"))
+ROUNDS = int(os.environ.get("FASTPROF_CHANGE_ROUNDS", rounds(54, 24)))
 
 
 def test_rounds_of_changes_at_random_moments(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from gate import typical_captures
+from gate import rounds, typical_captures
 from random_spaces import random_space
 from slow_reader import Space, parse
 from slow_tables import Source, Tables, tables
@@ -208,7 +208,7 @@ def known(summary: Summary) -> Summary:
 
 def test_captures_drawn_by_lot(monkeypatch: pytest.MonkeyPatch) -> None:
     names = 0
-    for seed in range(120):
+    for seed in range(rounds(120, 40)):
         data = random_space(seed, well_written=seed % 3 == 0)
         space = parse(data)
         if space == Space():
@@ -220,7 +220,7 @@ def test_captures_drawn_by_lot(monkeypatch: pytest.MonkeyPatch) -> None:
         wanted = slow_summary(tables([Source("vm", "path", len(data), space)]))
         assert known(found) == wanted, seed
         names += len(wanted)
-    assert names > 300
+    assert names > rounds(300, 100)
 
 
 @typical_captures

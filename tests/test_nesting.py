@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from gate import few, typical_captures
+from gate import few, rounds, typical_captures
 from random_spaces import random_space
 from slow_reader import Space, parse
 from small_cuts import cut_small
@@ -401,7 +401,7 @@ def test_a_stream_records_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("rows", [1, 50])
 def test_streams_of_captures_drawn_by_lot(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cut_small(monkeypatch, run_events=3)
-    for seed in range(50):
+    for seed in range(rounds(50, 15)):
         data = random_space(seed)
         if parse(data) != Space():
             profile = fastprof.load([data, random_space(seed + 1, well_written=True) or data])

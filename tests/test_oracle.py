@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from gate import rounds
 from slow_reader import parse
 from slow_tables import Source, Tables, tables
+from small_cuts import cut_small
 from trace_builder import (
     MAPS_FIRST,
     UNKNOWN_FIELDS,
@@ -268,8 +270,8 @@ def test_more_than_32768_names(check_tables: Callable[..., None]) -> None:
     check_threads(xspace(on_line(*(event(f"{at:x}", at) for at in range(33_000)))), check_tables)
 
 
-def long_lines() -> bytes:
-    """Some megabytes, so that lines are cut and threads share them: in order and not, odd events in between."""
+def long_lines(part: int) -> bytes:
+    """Some megabytes by ``part``; lines are cut and threads share them: in order and not, odd events in between."""
 
     def events(count: int, step: int, first: int = 0) -> list[Event | bytes]:
         listed: list[Event | bytes] = []
@@ -281,19 +283,23 @@ def long_lines() -> bytes:
 
     sums = [aggregated("sum", 2, 7, {"x": 1})]
     lines = [
-        line("in order", events(20_000, 10), id=1),
-        line("out of order", events(12_000, 7919), id=2),
-        line("two pieces", events(5_000, 20), id=3),
-        line("with sums", [*events(6_000, 10), *sums, *events(6_000, 10, 6_000)], id=4),
-        line("two pieces", events(5_000, 20, 1), id=3, timestamp_ns=1),
-        line("one after the other", events(6_000, 10), id=5),
-        line("one after the other", events(6_000, 10), id=5, timestamp_ns=1000),
+        line("in order", events(20_000 // part, 10), id=1),
+        line("out of order", events(12_000 // part, 7919), id=2),
+        line("two pieces", events(5_000 // part, 20), id=3),
+        line("with sums", [*events(6_000 // part, 10), *sums, *events(6_000 // part, 10, 6_000 // part)], id=4),
+        line("two pieces", events(5_000 // part, 20, 1), id=3, timestamp_ns=1),
+        line("one after the other", events(6_000 // part, 10), id=5),
+        line("one after the other", events(6_000 // part, 10), id=5, timestamp_ns=1000),
     ]
-    return xspace(plane("p", lines), plane("q", [line("t", events(6_000, 3))]))
+    return xspace(plane("p", lines), plane("q", [line("t", events(6_000 // part, 3))]))
 
 
-def test_long_lines(check_tables: Callable[..., None], check_same: Callable[..., None]) -> None:
-    data = long_lines()
+def test_long_lines(
+    check_tables: Callable[..., None], check_same: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = rounds(1, 5)
+    cut_small(monkeypatch, segment_bytes=(1 << 18) // part, block_bytes=(4 << 20) // part)
+    data = long_lines(part)
     profile = fastprof.load(data, threads=4)
     expected = oracle(data, profile)
     check_tables(profile.tables, expected)

@@ -20,7 +20,7 @@ import fastprof
 Check = Callable[..., None]
 Rows = dict[str, list[Any]]
 Row = dict[str, Any]
-BLOCKS, PER_BLOCK = few(range(10), 3), 30
+BLOCKS, PER_BLOCK = few(range(10), 2), 30
 
 
 def space_of(seed: int) -> bytes:

@@ -102,18 +102,26 @@ WAYS: dict[str, Callable[[bytes], Any]] = {
 }
 
 
+EVEN = DATA + b"\x52\x00" * (len(DATA) % 2)
+
+
+@pytest.fixture(scope="module")
+def from_file(tmp_path_factory: pytest.TempPathFactory) -> fastprof.Profile:
+    path = tmp_path_factory.mktemp("file") / "vm0.xplane.pb"
+    path.write_bytes(EVEN)
+    return fastprof.load(path, threads=1)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_gives_the_tables_of_the_file(way: str, threads: int, tmp_path: Path, check_same: Check) -> None:
-    path = tmp_path / "vm0.xplane.pb"
-    data = DATA + b"\x52\x00" * (len(DATA) % 2)
-    path.write_bytes(data)
-    expected = fastprof.load(path, threads=1)
-    profile = fastprof.load(WAYS[way](data), threads=threads)
-    check_same(profile.tables, expected.tables)
-    [host], [file] = profile.hosts.to_pylist(), expected.hosts.to_pylist()
-    assert host.pop("path") in ("<bytes>", "<stream>") and file.pop("path") == str(path)
-    assert host == file and host["size_bytes"] == len(data)
+def test_every_way_gives_the_tables_of_the_file(
+    way: str, threads: int, from_file: fastprof.Profile, check_same: Check
+) -> None:
+    profile = fastprof.load(WAYS[way](EVEN), threads=threads)
+    check_same(profile.tables, from_file.tables)
+    [host], [file] = profile.hosts.to_pylist(), from_file.hosts.to_pylist()
+    assert host.pop("path") in ("<bytes>", "<stream>") and [file.pop("path")] == from_file.sources
+    assert host == file and host["size_bytes"] == len(EVEN)
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd])

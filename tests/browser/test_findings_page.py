@@ -155,6 +155,7 @@ def test_a_finding_and_a_row_of_gaps_lead_into_the_timeline(
     assert 12 * MS < view["end_ps"] - view["start_ps"] < longest
 
 
+@left_to_test_all
 def test_a_run_without_steps_has_its_time_by_cause(page: Any, server: Callable[..., str], tmp_path: Path) -> None:
     kernels = plane(
         "/device:GPU:0", [line("Stream #1(Compute)", [event("dot", 0, MS), event("dot", 3 * MS, MS)], id=1)]

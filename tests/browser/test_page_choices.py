@@ -58,6 +58,7 @@ def test_the_tree_of_ops_opens_and_reports_an_op(show: Callable[..., Any]) -> No
     page.wait_for_function("node => !location.hash.endsWith(`node=${node}`)", arg=op["node"])
 
 
+@left_to_test_all
 def test_the_tree_is_grouped_and_ordered_as_chosen(show: Callable[..., Any]) -> None:
     page = show("xla", "op_profile")
     page.get_by_text("Category", exact=True).first.click()
@@ -76,6 +77,7 @@ def test_the_tree_is_grouped_and_ordered_as_chosen(show: Callable[..., Any]) -> 
 # ---- HLO stats and roofline
 
 
+@left_to_test_all
 def test_an_instruction_leads_to_its_text_and_its_neighbours(show: Callable[..., Any]) -> None:
     page = show("xla", "hlo_stats?op=loss_fusion.103")
     assert "loss_fusion.103" in details(page)
@@ -275,11 +277,14 @@ def test_steps_of_a_device_are_a_choice(show: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize(
     ("demo", "analysis", "words"),
-    [
-        ("memory", "memory_profile", "A saved report has no other times"),
-        ("tf-data", "tf_data", "Map"),
-        ("pod", "pod_viewer", "host1"),
-    ],
+    few(
+        [
+            ("memory", "memory_profile", "A saved report has no other times"),
+            ("tf-data", "tf_data", "Map"),
+            ("pod", "pod_viewer", "host1"),
+        ],
+        1,
+    ),
 )
 def test_saved_pages_work_and_say_what_needs_a_server(
     page: Any, tmp_path: Path, demo: str, analysis: str, words: str
@@ -302,7 +307,7 @@ def test_saved_pages_work_and_say_what_needs_a_server(
             ("op_stats?steps=5:5", "holds no step"),
             ("op_profile?group_by=colour", "group_by is one of program, category, provenance"),
         ],
-        2,
+        1,
     ),
 )
 def test_a_wrong_parameter_is_reported_below_its_control_and_can_be_mended(

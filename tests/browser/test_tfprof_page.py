@@ -140,6 +140,7 @@ def test_keys_move_and_fold(show: Callable[[str], Any]) -> None:
     page.wait_for_function("() => document.querySelector('.tree-row.chosen')?.ariaExpanded === 'false'")
 
 
+@left_to_test_all
 def test_a_click_on_a_head_sorts(show: Callable[[str], Any]) -> None:
     page = show("/tfprof?view=scope&open=1&select=micros,peak_bytes")
     wait(page, ["_TFProfRoot", "net_2", "net_1", "net_0"])

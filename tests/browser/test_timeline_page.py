@@ -159,6 +159,7 @@ def test_a_range_is_summed_up_by_name(timeline: Timeline) -> None:
     assert timeline.page.locator("[role=grid][aria-label='Sums by name'] .row").count() == 5
 
 
+@left_to_test_all
 def test_a_name_is_found_wherever_it_is(timeline: Timeline) -> None:
     timeline.ask("show", 8 * US, 9 * US)
     timeline.page.keyboard.press("/")
@@ -258,6 +259,7 @@ def test_a_folded_track_unfolds_by_its_label_and_for_a_hit_of_a_search(
     timeline.until(f"{folded} === 'false,false,false'")
 
 
+@left_to_test_all
 def test_a_link_in_the_open_tab_shows_all_that_it_says(timeline: Timeline, page: Any) -> None:
     main, pool = timeline.track("main")["id"], timeline.track("pool")["id"]
     late, inner = timeline.slice("pool", "late")["at"], timeline.slice("main", "inner")["at"]
@@ -311,7 +313,7 @@ def test_a_link_that_is_pasted_while_the_view_is_written_into_the_address_wins(
             ),
             ("marks=1~2,x", "The link's mark x is ignored: it is not a time, or a start and a later end"),
         ],
-        2,
+        1,
     ),
 )
 def test_what_a_link_says_and_the_session_does_not_have_is_reported(
@@ -433,6 +435,7 @@ def test_marks_and_help(timeline: Timeline) -> None:
     assert timeline.page.locator("[role=dialog], dialog[open]").first.is_visible()
 
 
+@left_to_test_all
 def test_dark_and_light(timeline: Timeline, page: Any) -> None:
     before = page.evaluate("() => document.documentElement.dataset.theme")
     page.locator(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from causes.slow_gaps import SlowDevice, SlowHost, all_busy, cause_name, moments, stretches, sums, works
 from flight_spaces import AG_DONE, AG_START, AR, FUSION, LOAD_DONE, LOAD_START, core
-from gate import few
+from gate import few, rounds
 from reports import records, session_of
 from step_captures import HOST, in_order, ran, spaces, step
 from steps.slow_periods import Period, slow_periods
@@ -161,7 +161,7 @@ def window_of(host: Host, ran_spans: list[Any], marked: Any, periods: Any, cause
     return min(times), max(times)
 
 
-@pytest.mark.parametrize("seed", few(range(120), 30))
+@pytest.mark.parametrize("seed", few(range(120), 10))
 def test_rows_of_reports_are_those_of_each_moment(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is lost has tests of its own: here most calls have ids of nothing."""
     monkeypatch.setattr(record_checks, "find_relevant_losses", lambda _: None)
@@ -300,7 +300,7 @@ def most_explained(report: Any) -> dict[Any, set[str | None]]:
 def test_the_captures_have_what_there_is_to_find(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_checks, "find_relevant_losses", lambda _: None)
     causes, kinds = set(), set()
-    for seed in range(120):
+    for seed in range(rounds(120, 60)):
         for row in records(session_of(capture(seed)).report("gaps"), "by_cause"):
             causes.add(row["cause"])
             kinds.add(row["kind"])

@@ -89,6 +89,7 @@ def _read_once() -> Iterator[None]:
     events_alone.cache_clear()
 
 
+@typical_captures
 def test_every_event_of_a_real_capture_is_there_once(capture: Path, form: str) -> None:
     profile, trace = loaded(capture), events_alone(capture, form)
     counts = Counter(

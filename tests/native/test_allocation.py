@@ -19,7 +19,7 @@ from fastprof.errors import FastprofError, MemoryLimitError
 from fastprof.tables import table_set
 from fastprof.tables.table_set import TABLES
 
-STRIDE = rounds(1, 7)
+STRIDE = rounds(1, 13)
 """From one allocation that fails to the next."""
 NOT_UTF8 = Wire(after=len_field(2, b"\xff\xfe"))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import slow_reader
+from gate import few
 from independent_counts import (
     count,
     count_tpu_ops,
@@ -29,7 +30,9 @@ def captures_of(case: Case) -> list[bytes]:
     return list(case.run().captures.values())
 
 
-@pytest.mark.parametrize("case", [case for case in WRITTEN.values() if case.device == GPU], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", few((case for case in WRITTEN.values() if case.device == GPU), 8), ids=lambda case: case.name
+)
 def test_what_gpus_ran(case: Case) -> None:
     for data in captures_of(case):
         records = list(records_of_xspace(slow_reader.parse(data)))
@@ -45,14 +48,14 @@ def test_what_tpus_ran(case: Case) -> None:
         assert tpu_ops_by_fastprof(fastprof.load(data)) == counted
 
 
-@pytest.mark.parametrize("case", WRITTEN.values(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", few(WRITTEN.values(), 10), ids=lambda case: case.name)
 def test_steps_of_written_runs(case: Case) -> None:
     for data in captures_of(case):
         steps = steps_of_xspace(slow_reader.parse(data))
         assert fastprof.load(data).steps(steps_from="markers").scalars["step_count"].value == steps
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
+@pytest.mark.parametrize("path", few(RECORDED, 15), ids=lambda path: path.name.partition(".")[0])
 def test_steps_of_recorded_runs(path: Path) -> None:
     data = gzip.decompress(path.read_bytes())
     steps = steps_of_xspace(slow_reader.parse(data))

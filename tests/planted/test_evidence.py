@@ -18,7 +18,7 @@ from fastprof.viewer.analysis_list import list_analyses
 EVIDENCE = re.compile(r"(\w+)\.(\w+)(?:\?(.+))?")
 
 
-@pytest.mark.parametrize("case", few([*PLANTED, *HEALTHY], 24), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", few([*PLANTED, *HEALTHY], 14), ids=lambda case: case.name)
 def test_each_finding_names_rows_that_are_there(case: Case) -> None:
     profile = session_of(*case.run().captures.values())
     for finding in records(profile.report("diagnosis"), "findings"):

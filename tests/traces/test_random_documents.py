@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from gate import few
+from gate import few, rounds
 from loaded_traces import difference, log, slices, slow_slices
 from random_documents import PHASES, damaged_document, dialect_of, document, several_documents
 from slow_flows import Arrow, arrows_of
@@ -46,13 +46,13 @@ def test_random_documents(first: int) -> None:
 
 
 def test_documents_that_follow_each_other() -> None:
-    for seed in range(20):
+    for seed in range(rounds(20, 10)):
         data = several_documents(seed)
         assert differs(fastprof.load(data), data) == "", f"seed {seed}"
 
 
 def test_bytes_that_are_not_json_are_passed_over() -> None:
-    for seed in range(40):
+    for seed in range(rounds(40, 15)):
         damaged, sound = damaged_document(seed)
         with pytest.raises(fastprof.CaptureError, match=r"no JSON, reading .* \(at byte [0-9,]+\)"):
             fastprof.load(damaged)
@@ -67,7 +67,7 @@ def _place(events: list[dict[str, object]], event_id: int | None) -> tuple[objec
 
 def test_flows() -> None:
     """Of slices that begin and end together, the innermost is the later one."""
-    for seed in range(40):
+    for seed in range(rounds(40, 15)):
         data = document(seed)
         profile = fastprof.load(data)
         events = profile.events.select(["plane", "line", "name", "start_ps", "duration_ps"]).to_pylist()
@@ -95,7 +95,7 @@ def transcribed(data: bytes, most: int) -> tuple[bytes, list[FormatRemark]]:
 
 @pytest.mark.parametrize("most", [1, 7, 64, 4096])
 def test_chunks_of_any_size(most: int) -> None:
-    for seed in range(60):
+    for seed in range(rounds(60, 20)):
         data = several_documents(seed)
         assert transcribed(data, most) == transcribed(data, len(data)), f"seed {seed}"
 
