@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from equal_reports import check_equal
 from faulty_executors import TestExecutor
+from gate import rounds
 from trace_builder import event, line, plane, xspace
 
 import fastprof
@@ -123,7 +124,7 @@ def find_starved_slowly(rows: list[dict[str, Any]], devices: int) -> tuple[int, 
 def test_few_warps_cost_what_they_cost_each_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int) -> None:
     monkeypatch.setattr(accumulation, "GROUP", group)
     ops = set()
-    for seed in range(10):
+    for seed in range(rounds(10, 3)):
         folder = tmp_path / str(seed)
         folder.mkdir()
         for number in range(5):
