@@ -253,7 +253,7 @@ def test_a_change_at_any_read_gives_what_was_there_or_an_error(
         reads = next(calls)
     assert reads > 15
     ended = set()
-    for when in range(0, reads, 1 if on_error == "raise" else 3):
+    for when in range(0, reads, rounds(1, 2) if on_error == "raise" else rounds(3, 6)):
         path.unlink()
         path.write_bytes(small)
         with monkeypatch.context() as patch:

@@ -6,11 +6,12 @@ import io
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gate import few
+from gate import few, rounds
 from random_spaces import random_space
 from slow_reader import Space, parse
 from slow_tables import Source, Tables, tables
@@ -68,7 +69,7 @@ class RaggedReads(io.RawIOBase):
 
 
 def test_ragged_reads(check_same: Check) -> None:
-    for seed, profile, _ in drawn(range(40)):
+    for seed, profile, _ in drawn(range(rounds(40, 15))):
         found = fastprof.load(RaggedReads(space_of(seed), seed))
         check_same(found.tables, profile.tables, ("hosts", "import_log"))
 
@@ -119,11 +120,16 @@ SELECTIONS: dict[str, tuple[dict[str, Any], Callable[[Row], Any]]] = {
 }
 
 
+@cache
+def drawn_once() -> list[tuple[int, Any, Tables]]:
+    return [*drawn(range(40), threads=2)]
+
+
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_selections(selection: str, check_tables: Check) -> None:
     asked, keep = SELECTIONS[selection]
     found = 0
-    for seed, profile, expected in drawn(range(40), threads=2):
+    for seed, profile, expected in drawn_once():
         events = kept(expected["events"], lambda row: bool(keep(row)))
         selected = profile.select(**asked).read("events", "event_stats", "nesting")
         check_tables(selected, of_events(expected, events))
