@@ -119,7 +119,7 @@ def faults() -> list[str]:
 @pytest.fixture(scope="module")
 def window(browser: Any) -> Iterator[Any]:
     """One window for the tests of a file, held open by an empty tab: opening one takes longer than drawing a page.
-    Nothing moves: what stands for a report that is computed would be drawn in each frame."""
+    Motion is reduced: an animated skeleton is drawn in each frame."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
     context.new_page()
     yield context
