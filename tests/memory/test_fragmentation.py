@@ -152,7 +152,7 @@ def check_taken(found: FreeChunks, device: Device) -> int:
 @pytest.mark.parametrize("exact", [True, False])
 def test_bounds_hold_whatever_is_allocated(exact: bool) -> None:
     known = total = 0
-    for seed in range(25):
+    for seed in range(rounds(25, 8)):
         device = busy(random.Random(seed), exact=exact)
         found = FreeChunks(read(captured(device)))
         assert not found.grows.any(), seed
@@ -199,7 +199,7 @@ def test_of_an_allocator_that_grows_bounds_hold_and_are_close(how: dict[str, boo
 
 
 def test_bounds_of_what_is_taken_hold_for_allocators_that_take_all_at_once() -> None:
-    for seed in range(25):
+    for seed in range(rounds(25, 8)):
         device = busy(random.Random(seed))
         check_taken(FreeChunks(read(captured(device))), device)
 
