@@ -1,8 +1,13 @@
 #define _GNU_SOURCE
 #include "large_blocks.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #ifdef __linux__
 #include <fcntl.h>
@@ -13,6 +18,7 @@
 
 #define FP_BEFORE 64               /* so that a block in a file begins at a cache line, behind its header */
 #define FP_PAGE ((size_t)4096)
+#define FP_MAPPED (1 << 20)        /* bytes from which on malloc maps each block by itself, once memory is short */
 #define FP_RESERVE ((uint64_t)1 << 28) /* bytes that stay free on the disk */
 
 typedef struct fp_header {
@@ -31,17 +37,74 @@ static void count(_Atomic int64_t *sum, _Atomic int64_t *most, size_t size) {
 
 static bool is_large(const fp_blocks *blocks, size_t size) { return blocks && blocks->large && size >= blocks->large; }
 
-static bool is_beyond(const fp_blocks *blocks, size_t size) {
-  return is_large(blocks, size) && atomic_load_explicit(&blocks->in_memory, memory_order_relaxed) > blocks->bound - (int64_t)size;
+/* Returns the bytes of memory of this process that no file has, or 0 if they are unknown. */
+static int64_t count_anonymous(void) {
+  long long resident = 0, shared = 0;
+#ifdef __linux__
+  char text[128];
+  int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
+  if (file >= 0) close(file);
+  text[length < 0 ? 0 : length] = 0;
+  if (sscanf(text, "%*d %lld %lld", &resident, &shared) != 2) return 0;
+  resident *= sysconf(_SC_PAGESIZE), shared *= sysconf(_SC_PAGESIZE);
+#endif
+  return resident - shared;
 }
 
-bool fp_blocks_bind(fp_blocks *blocks, int64_t bound, size_t large, const char *folder) {
+/* Measures other memory. Pages of large blocks count only once they are written to, so the figure is known within bounds:
+ * within them, it stays what it was, less what was returned to the system. */
+static int64_t measure_others(fp_blocks *blocks, int64_t returned) {
+  int64_t most = count_anonymous(), least = most - atomic_load(&blocks->in_memory);
+  int64_t others = atomic_load(&blocks->others) - returned;
+  others = others < least ? least : others > most ? most : others;
+  atomic_store(&blocks->others, others);
+  return others;
+}
+
+/* Returns the bytes that malloc held for others, and has given back to the system. From now on, it gives back at once what
+ * has the size of an array. */
+static int64_t return_freed(void) {
+  int64_t before = count_anonymous();
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, FP_MAPPED);
+  malloc_trim(0);
+#endif
+  return before - count_anonymous();
+}
+
+/* Measures other memory, if many bytes of blocks have been made since the last time. Freed memory that malloc holds is
+ * other memory, so it is returned first if there may be much of it. */
+static void measure(fp_blocks *blocks, size_t size) {
+  if (!blocks->beside || atomic_fetch_add(&blocks->made, (int64_t)size) + (int64_t)size < FP_MEASURED) return;
+  atomic_store(&blocks->made, 0);
+  int64_t others = measure_others(blocks, 0), trimmed = atomic_load(&blocks->trimmed);
+  if (others > blocks->beside && others > trimmed + FP_MEASURED) trimmed = others = measure_others(blocks, return_freed());
+  atomic_store(&blocks->trimmed, others < trimmed ? others : trimmed);
+}
+
+/* Returns the bound, less what other memory takes beyond its share. */
+static int64_t find_bound(const fp_blocks *blocks) {
+  if (!blocks->beside) return blocks->bound;
+  int64_t slack = blocks->bound / FP_SLACK + blocks->beside / FP_SLACK;
+  int64_t excess = atomic_load_explicit(&blocks->others, memory_order_relaxed) + slack - blocks->beside;
+  return excess > 0 ? blocks->bound - excess : blocks->bound;
+}
+
+static bool is_beyond(fp_blocks *blocks, size_t size) {
+  if (!is_large(blocks, size)) return false;
+  measure(blocks, size);
+  return atomic_load_explicit(&blocks->in_memory, memory_order_relaxed) > find_bound(blocks) - (int64_t)size;
+}
+
+bool fp_blocks_bind(fp_blocks *blocks, int64_t bound, int64_t beside, size_t large, const char *folder) {
   static const char name[] = "/fastprof-XXXXXX";
   size_t length = strlen(folder);
   if (length + sizeof name > sizeof blocks->files) return false;
   memcpy(blocks->files, folder, length);
   memcpy(blocks->files + length, name, sizeof name);
   blocks->bound = bound;
+  blocks->beside = beside;
   blocks->large = large;
   atomic_store(&blocks->most_in_memory, blocks->in_memory);
   atomic_store(&blocks->most_in_files, blocks->in_files);

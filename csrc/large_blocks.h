@@ -18,6 +18,10 @@
 
 #define FP_LARGE ((size_t)1 << 18) /* bytes from which on a block is large, as a rule */
 
+#define FP_MEASURED ((int64_t)1 << 25) /* bytes of large blocks made, or of other memory grown, that call for a new look */
+
+#define FP_SLACK 8 /* 1/8 of the limit is left to other memory that grows after blocks were made that stay */
+
 #define FP_SPARE 32 /* mappings of freed blocks that are kept for others */
 
 /* A mapped file without a block. Its pages are there already, so that a block that takes it causes no page faults. */
@@ -37,11 +41,15 @@ typedef struct fp_blocks {
   int64_t process;                                         /* whose they are: a fork shares their pages, so takes none */
   fp_mapping spare[FP_SPARE];                              /* the last that were freed, oldest first, then empty ones */
   _Atomic int64_t refused;                                 /* blocks beyond the bound that have no file, so lie in memory */
+  int64_t beside;                                          /* bytes of other memory that the bound leaves room for; 0: any */
+  _Atomic int64_t others;                                  /* bytes of other memory when last measured: they lower the bound */
+  _Atomic int64_t made, trimmed;                           /* bytes made since then; others after memory was last returned */
 } fp_blocks;
 
-/* Sets the bound for blocks made from now on, and the directory of the files. False if its path is too long. Not while
- * another thread makes blocks. */
-bool fp_blocks_bind(fp_blocks *blocks, int64_t bound, size_t large, const char *folder);
+/* Sets the bound for blocks made from now on, and the directory of the files. Other memory of the process, such as small
+ * blocks and Python's objects, lowers the bound by what it takes beyond `beside` bytes; 0: it is not measured. False if the
+ * path is too long. Not while another thread makes blocks. */
+bool fp_blocks_bind(fp_blocks *blocks, int64_t bound, int64_t beside, size_t large, const char *folder);
 
 /* `blocks` may be NULL: no bound. NULL if memory runs out. Sizes of 0 give a block too. */
 void *fp_block_make(fp_blocks *blocks, size_t size, bool is_zeroed);

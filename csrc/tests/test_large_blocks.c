@@ -40,7 +40,7 @@ static void small_blocks_and_no_bound_are_memory(void) {
 
 static void blocks_beyond_the_bound_are_files(void) {
   static fp_blocks blocks;
-  CHECK(fp_blocks_bind(&blocks, 3 * (int64_t)FP_LARGE, FP_LARGE, folder()));
+  CHECK(fp_blocks_bind(&blocks, 3 * (int64_t)FP_LARGE, 0, FP_LARGE, folder()));
   unsigned char *first = fp_block_make(&blocks, 2 * FP_LARGE, false), *second = fp_block_make(&blocks, 2 * FP_LARGE, true);
   CHECK_INT(blocks.in_memory, (HAS_FILES ? 2 : 4) * FP_LARGE);
   CHECK_INT(blocks.in_files, HAS_FILES ? 2 * FP_LARGE : 0);
@@ -60,7 +60,7 @@ static void blocks_beyond_the_bound_are_files(void) {
 
 static void freed_files_are_used_again(void) {
   static fp_blocks blocks;
-  fp_blocks_bind(&blocks, 0, FP_LARGE, folder());
+  fp_blocks_bind(&blocks, 0, 0, FP_LARGE, folder());
   for (int i = 0; i < 3 * FP_SPARE; i++) {
     unsigned char *block = fp_block_make(&blocks, FP_LARGE + (size_t)i * 999, i % 2);
     if (i % 2) CHECK(holds(block, FP_LARGE, 0));
@@ -76,7 +76,7 @@ static void freed_files_are_used_again(void) {
 
 static void a_fork_takes_no_pages_of_its_parent(void) {
   static fp_blocks blocks;
-  fp_blocks_bind(&blocks, 0, FP_LARGE, folder());
+  fp_blocks_bind(&blocks, 0, 0, FP_LARGE, folder());
   unsigned char *held = fp_block_make(&blocks, FP_LARGE, false);
   fp_block_free(&blocks, fp_block_make(&blocks, FP_LARGE, false));
   memset(held, 7, FP_LARGE);
@@ -99,7 +99,7 @@ static void a_fork_takes_no_pages_of_its_parent(void) {
 
 static void without_a_directory_blocks_are_memory(void) {
   static fp_blocks blocks;
-  CHECK(fp_blocks_bind(&blocks, 0, FP_LARGE, "/nowhere/at/all"));
+  CHECK(fp_blocks_bind(&blocks, 0, 0, FP_LARGE, "/nowhere/at/all"));
   void *block = fp_block_make(&blocks, FP_LARGE, false);
   CHECK_INT(blocks.in_memory, FP_LARGE);
   CHECK_INT(blocks.refused, 1);
@@ -107,7 +107,26 @@ static void without_a_directory_blocks_are_memory(void) {
   char path[5000];
   memset(path, 'x', sizeof path);
   path[sizeof path - 1] = 0;
-  CHECK(!fp_blocks_bind(&blocks, 0, FP_LARGE, path));
+  CHECK(!fp_blocks_bind(&blocks, 0, 0, FP_LARGE, path));
+}
+
+/* 40 MiB that are no large blocks leave 40 MiB less, and a reserve, to large ones. */
+static void other_memory_lowers_the_bound(void) {
+  enum { mib = 1 << 20, bound = 128 * mib, others = 40 * mib };
+  static fp_blocks blocks;
+  fp_blocks_bind(&blocks, bound, 1, FP_LARGE, folder());
+  char *other = malloc(others);
+  memset(other, 1, others);
+  void *held[256];
+  for (int i = 0; i < 256; i++) memset(held[i] = fp_block_make(&blocks, mib, false), 1, mib);
+  if (HAS_FILES) {
+    CHECK(blocks.others >= others);
+    CHECK(blocks.in_memory <= bound - others - bound / FP_SLACK + FP_MEASURED);
+    CHECK_INT(blocks.in_memory + blocks.in_files, 256 * mib);
+  }
+  CHECK(other[others - 1] == 1);
+  for (int i = 0; i < 256; i++) fp_block_free(&blocks, held[i]);
+  free(other);
 }
 
 int main(void) {
@@ -116,5 +135,6 @@ int main(void) {
   RUN(freed_files_are_used_again);
   RUN(a_fork_takes_no_pages_of_its_parent);
   RUN(without_a_directory_blocks_are_memory);
+  RUN(other_memory_lowers_the_bound);
   return 0;
 }

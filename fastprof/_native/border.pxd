@@ -20,7 +20,7 @@ cdef extern from "large_blocks.h" nogil:
         size_t large
         int64_t bound, in_memory, in_files, most_in_memory, most_in_files, refused
     void fp_block_free(fp_blocks *blocks, void *block)
-    bint fp_blocks_bind(fp_blocks *blocks, int64_t bound, size_t large, const char *folder)
+    bint fp_blocks_bind(fp_blocks *blocks, int64_t bound, int64_t beside, size_t large, const char *folder)
 
 
 cdef extern from "memory.h" nogil:

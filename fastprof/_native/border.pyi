@@ -13,7 +13,7 @@ class Items:
 __pyx_capi__: dict[str, object]
 """What its siblings call."""
 
-def bind_blocks(bound: int, folder: bytes, large: int = ...) -> bool:
+def bind_blocks(bound: int, folder: bytes, large: int = ..., beside: int = ...) -> bool:
     """Put large blocks beyond ``bound`` bytes into files in ``folder``. False: its path is too long."""
 
 def adopt_arrays(capsule: object) -> None:

@@ -47,13 +47,14 @@ cdef void start_memory(fp_memory *memory) noexcept:
     memory.blocks = &blocks
 
 
-def bind_blocks(int64_t bound, bytes folder not None, size_t large=FP_LARGE):
+def bind_blocks(int64_t bound, bytes folder not None, size_t large=FP_LARGE, int64_t beside=0):
     """Put large blocks made from now on into files in ``folder`` where ``bound`` bytes of them lie in memory. ``large``: bytes from
-    which on a block is large; change it only before the first block.
+    which on a block is large; change it only before the first block. ``beside``: bytes of other memory of the process; what
+    it takes beyond them lowers the bound. 0: it is not measured.
 
     Returns whether the path of the folder is short enough. Not while another thread makes blocks.
     """
-    return bool(fp_blocks_bind(&blocks, bound, large, folder))
+    return bool(fp_blocks_bind(&blocks, bound, beside, large, folder))
 
 
 def adopt_arrays(capsule):

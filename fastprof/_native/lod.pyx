@@ -159,7 +159,8 @@ cdef class Group:
         return taken(&self.group.mipmap.levels, sizeof(fp_level))
 
     def slices(self):
-        return taken(&self.group.mipmap.slices, sizeof(fp_slice))
+        """The slices, without a copy: the group has none any more."""
+        return moved(&self.memory, &self.group.mipmap.slices, sizeof(fp_slice))
 
 
 @cython.final

@@ -13,7 +13,8 @@ from fastprof.errors import UnreadableError, UsageError
 from fastprof.wording.quantities import format_size
 
 _BASE: Final = 128 << 20
-"""Bytes of the limit that are left to the interpreter, libraries and small objects."""
+"""Bytes of the limit that are left to the interpreter, libraries and small objects. What these take beyond them is taken
+off the arrays in memory."""
 LEAST: Final = 192 << 20
 """Bytes of the lowest limit."""
 _LEAST_BY_DEFAULT, _MOST_BY_DEFAULT, _SHARE_OF_MACHINE, _LARGE = 256 << 20, 2 << 30, 4, 200_000_000
@@ -107,7 +108,7 @@ def _bind(most: int, folder: str) -> None:
     from fastprof._native.border import bind_blocks
 
     if _limit != (most, folder):  # other threads may be making arrays with this limit
-        if not bind_blocks(max(most - _BASE, 0), os.fsencode(folder)):
+        if not bind_blocks(max(most - _BASE, 0), os.fsencode(folder), beside=_BASE):
             raise UnreadableError("the path of the directory for temporary files is too long", path=folder)
         _limit = most, folder
     adopt_thread()

@@ -8,15 +8,16 @@ forbids all requests.
 
 from __future__ import annotations
 
-import gzip
 import html
 import json
 import posixpath
 import re
 import threading
+import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,11 +39,14 @@ MOST_LETTERS: Final = 4_000
 MOST_SLICES: Final = 400_000
 _PLAIN_BYTES: Final = 32_768
 _LEVEL: Final = 6
+_GZIP: Final = 31
+"""Window bits of zlib that make a gzip file, without a time."""
+_PIECE: Final = 1 << 20
 
 
 def write_html_report(
     profile: Profile,
-    reports: Mapping[str, AnalysisReport],
+    reports: dict[str, AnalysisReport],
     *,
     title: str,
     hosts: list[str] | None = None,
@@ -50,9 +54,10 @@ def write_html_report(
     cache: CacheFolder | None = None,
 ) -> Iterator[bytes]:
     """Yield the document. ``profile``: the session, all of it; ``hosts``: those on the timeline, None for all;
-    ``rows``: the most of each table, None for all."""
+    ``rows``: the most of each table, None for all. ``reports`` is emptied, so that the timeline has their memory."""
     shown = hosts or list(profile.table_set.session.hosts)
-    reports = {name: report for name, report in reports.items() if report.inapplicable is None}
+    for name in [name for name, report in reports.items() if report.inapplicable is not None]:
+        del reports[name]
     yield _write_head(title).encode("utf-8")
     pages = ["timeline", *reports]
     analyses = [{**analyse, "params": []} for analyse in list_analyses(reports)]
@@ -60,14 +65,14 @@ def write_html_report(
     reasons = {name: explain_empty(report) or declared.get(name) for name, report in reports.items()}
     empty = {name: reason for name, reason in reasons.items() if reason is not None}
     yield from _write_block("analyses", {"analyses": analyses, "pages": pages, "empty": empty})
-    for name, report in reports.items():
-        part = report_json.ReportPart(rows=rows, letters=MOST_LETTERS)
-        yield from _write_json_block(f"report-{name}", b"".join(report_json.write_columns(report, part)))
+    part = report_json.ReportPart(rows=rows, letters=MOST_LETTERS)
+    for name in pages[1:]:
+        yield from _write_json_block(f"report-{name}", report_json.write_columns(reports.pop(name), part))
     timeline = _make_timeline(profile, shown, cache)
     for name, document in timeline.documents.items():
         yield from _write_block(name, document)
     for level, tile in timeline.tiles.items():
-        yield from _write_packed_block(f"tiles-{level}", tile)
+        yield from _write_packed_block(f"tiles-{level}", (tile,))
     yield from _write_block("session", _describe_session(title, shown, timeline.exact))
     yield _END.encode("utf-8")
 
@@ -82,8 +87,9 @@ def _describe_session(title: str, hosts: list[str], exact: bool) -> dict[str, An
 def _make_timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None) -> SavedTimeline:
     from fastprof.viewer.snapshot import FAILED
     from fastprof.viewer.timeline_document import make_saved_timeline
-    from fastprof.viewer.viewed_run import ViewedRun
+    from fastprof.viewer.viewed_run import ViewedRun, give_back_memory
 
+    give_back_memory()  # of the reports
     run = ViewedRun(profile, cache, threading.Event())
     for host in run.hosts:
         if host.name not in hosts:
@@ -179,17 +185,37 @@ def _make_policy(modules: str) -> str:
 
 
 def _write_block(name: str, document: Any) -> Iterable[bytes]:
-    return _write_json_block(name, json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii"))
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return _write_json_block(name, (text,))
 
 
-def _write_json_block(name: str, document: bytes) -> Iterable[bytes]:
+def _write_json_block(name: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Write JSON as it is if it is short, for readers of the file, else compressed."""
-    if len(document) > _PLAIN_BYTES:
-        return _write_packed_block(name, document)
+    document, rest = b"", iter(chunks)
+    for chunk in rest:
+        document += chunk
+        if len(document) > _PLAIN_BYTES:
+            yield from _write_packed_block(name, chain((document,), rest))
+            return
     escaped = document.replace(b"<", b"\\u003c")  # only texts have it: no end of the element is among them
-    return (b'<script type="application/json" id="data-%s">' % name.encode("ascii"), escaped, b"</script>\n")
+    yield from (b'<script type="application/json" id="data-%s">' % name.encode("ascii"), escaped, b"</script>\n")
 
 
-def _write_packed_block(name: str, content: bytes) -> Iterable[bytes]:
-    packed = b64encode(gzip.compress(content, _LEVEL, mtime=0))
-    return (b'<script type="application/gzip" id="data-%s">' % name.encode("ascii"), packed, b"</script>\n")
+def _write_packed_block(name: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    yield b'<script type="application/gzip" id="data-%s">' % name.encode("ascii")
+    rest = b""
+    for chunk in _compress(chunks):
+        rest += chunk
+        whole = len(rest) // 3 * 3  # base64 of other lengths is padded
+        yield b64encode(rest[:whole])
+        rest = rest[whole:]
+    yield b64encode(rest)
+    yield b"</script>\n"
+
+
+def _compress(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+    for chunk in chunks:
+        for first in range(0, len(chunk), _PIECE):
+            yield packer.compress(memoryview(chunk)[first : first + _PIECE])
+    yield packer.flush()

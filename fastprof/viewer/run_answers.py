@@ -214,9 +214,9 @@ def _write_html(call: ApiCall) -> Iterator[bytes]:
     run, title = call.run, call.state.runs.title
     with run.analysing():
         profile = run.profile.select()
-        reports = profile.reports_together(*ANALYSES)
+        reports = {name: report.answer for name, report in profile.reports_together(*ANALYSES).items()}
     title = title if run.name in ("", title) else f"{title} · {run.name}"
-    yield from write_html_report(profile, {name: report.answer for name, report in reports.items()}, title=title)
+    yield from write_html_report(profile, reports, title=title)
 
 
 def _write_perfetto(call: ApiCall) -> Iterator[bytes]:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from fastprof.tfprof.tfprof_views import TfprofView
     from fastprof.viewer.page_capture import PageCapture
 
-_TILE_BYTES = 128 << 20
-_DOCUMENT_BYTES = 256 << 20
+_TILE_BYTES = _DOCUMENT_BYTES = 64 << 20
 _REPORTS, _SEARCHES, _HIT_LISTS, _VIEWS = 24, 32, 4, 4
 _QUICK, _SLOW = 8, 2
 _TRIES = 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import hashlib
 import itertools
 import threading
@@ -605,7 +606,7 @@ class ViewedRun:
         if host.error is not None:
             host.state, host.derived = FAILED if host.known is None else host.state, FAILED
         self._show_more()
-        _give_back_memory()
+        give_back_memory()
 
     def _show(self, host: HostView) -> None:
         host.state = BUILDING
@@ -656,8 +657,10 @@ class ViewedRun:
         return snapshot
 
 
-def _give_back_memory() -> None:
-    """Return freed memory to the system, which the allocator would keep for the next host: a server stays up."""
+def give_back_memory() -> None:
+    """Return freed memory to the system, which the allocator would keep for the next host: a server stays up. Hosts are
+    in cycles of references, so these are collected first."""
+    gc.collect()
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):  # a system that has no such call
         ctypes.CDLL(None).malloc_trim(0)
