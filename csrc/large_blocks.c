@@ -65,12 +65,12 @@ static int64_t measure_others(fp_blocks *blocks, int64_t returned) {
 /* Returns the bytes that malloc held for others, and has given back to the system. From now on, it gives back at once what
  * has the size of an array. */
 static int64_t return_freed(void) {
-  int64_t before = count_anonymous();
+  int64_t held = count_anonymous();
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, FP_MAPPED);
   malloc_trim(0);
 #endif
-  return before - count_anonymous();
+  return held - count_anonymous();
 }
 
 /* Measures other memory, if many bytes of blocks have been made since the last time. Freed memory that malloc holds is

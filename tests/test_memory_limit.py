@@ -43,6 +43,24 @@ print(most_in_files)
 """
 
 
+_BESIDE = """
+import resource
+import numpy as np
+from fastprof.decode import array_memory
+from fastprof._native import border
+
+def count_anonymous():
+    resident, shared = map(int, open("/proc/self/statm").read().split()[1:3])
+    return (resident - shared) * resource.getpagesize()
+
+array_memory.limit_memory(512 << 20)
+objects = [bytes([i % 256]) * 100_000 for i in range(2_000)]
+arrays = [np.ones(1 << 20, np.uint8) for _ in range(500)]
+assert sum(map(len, objects)) == 200_000_000 and sum(int(array.sum()) for array in arrays) == 500 << 20
+print(count_anonymous(), border.sum_blocks()[1])
+"""
+
+
 _ADOPTED = """
 import sys
 import threading
@@ -85,6 +103,15 @@ def test_answers_are_equal_when_all_arrays_are_files(session: str, tmp_path: Pat
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) > 100_000
     assert not list(tmp_path.iterdir())  # files have no names
+
+
+@_LINUX
+def test_memory_beside_arrays_counts() -> None:
+    """Objects of 191 MiB leave arrays of 500 MiB less than the limit of 512 MiB."""
+    ran = subprocess.run([sys.executable, "-c", _BESIDE], capture_output=True, text=True, check=True)
+    anonymous, in_files = map(int, ran.stdout.split())
+    assert anonymous < 512 << 20
+    assert in_files > 200 << 20
 
 
 @pytest.mark.parametrize("words", [["info"], ["compare", str(DEMO / "xla")], ["diagnosis"], ["trends"]], ids=" ".join)

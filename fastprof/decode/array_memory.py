@@ -13,8 +13,8 @@ from fastprof.errors import UnreadableError, UsageError
 from fastprof.wording.quantities import format_size
 
 _BASE: Final = 128 << 20
-"""Bytes of the limit that are left to the interpreter, libraries and small objects. What these take beyond them is taken
-off the arrays in memory."""
+"""Bytes of the limit that are left to the interpreter, libraries and small objects. What these take beyond that is
+subtracted from the limit of arrays."""
 LEAST: Final = 192 << 20
 """Bytes of the lowest limit."""
 _LEAST_BY_DEFAULT, _MOST_BY_DEFAULT, _SHARE_OF_MACHINE, _LARGE = 256 << 20, 2 << 30, 4, 200_000_000

@@ -13,6 +13,8 @@ import re
 import struct
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -267,3 +269,34 @@ def test_a_report_has_a_size_that_can_be_mailed(tmp_path: Path) -> None:
     target = tmp_path / "x.html"
     assert main.main(["report", str(DEMO / "pod"), "--only", "steps", "--html", str(target), "--quiet"]) == 0
     assert target.stat().st_size < 1_200_000
+
+
+def test_blocks_are_compressed_in_pieces() -> None:
+    """A block of 40 MiB is written in less than a quarter of that, as one gzip file would be."""
+    piece = b'{"a": %d}' % 7 * 1000
+
+    def write() -> Iterator[bytes]:
+        return html_report._write_json_block("all", (piece for _ in range(5000)))
+
+    tracemalloc.start()
+    try:
+        kept = hashlib.sha256()
+        for chunk in write():
+            kept.update(chunk)
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
+    packed = base64.b64encode(gzip.compress(piece * 5000, 6, mtime=0))
+    whole = b'<script type="application/gzip" id="data-all">' + packed + b"</script>\n"
+    assert b"".join(write()) == whole
+    assert kept.digest() == hashlib.sha256(whole).digest()
+
+
+def test_reports_are_dropped_before_the_timeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = fastprof.load(DEMO / "pod")
+    reports = {name: one.answer for name, one in profile.reports("overview", "diagnosis").items()}
+    there: list[int] = []
+    make = html_report._make_timeline
+    monkeypatch.setattr(html_report, "_make_timeline", lambda *words: (there.append(len(reports)), make(*words))[1])
+    assert b"".join(html_report.write_html_report(profile, reports, title="one"))
+    assert there == [0]
