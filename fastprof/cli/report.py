@@ -120,8 +120,10 @@ def _write_html(args: argparse.Namespace) -> None:
     title = f"{title} · {whole.run}" if whole.run and whole.run != title else title
     with output.open_sink(args, "html") as sink:
         (answers,) = analysis.make_reports(profile, tuple(dict.fromkeys(args.only or ANALYSES)), args, "html").values()
+        reports = dict(answers)
+        del answers  # the timeline needs the memory of reports
         rows = html_report.MOST_ROWS if args.limit is None else arguments.get_row_limit(args.limit, "html")
-        sink.send(html_report.write_html_report(whole, answers, title=title, hosts=args.host, rows=rows))
+        sink.send(html_report.write_html_report(whole, reports, title=title, hosts=args.host, rows=rows))
     arguments.note_log(profile, args)
     output.note_written(args)
 

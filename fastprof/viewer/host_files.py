@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -247,7 +247,7 @@ def _find_extent(lanes: Records, at: int, start: Int64s, duration: Int64s) -> tu
     return int(start[firsts].min()), int(last.max())
 
 
-Column = npt.NDArray[Any] | pa.Array
+Column: TypeAlias = "npt.NDArray[Any] | pa.Array"
 
 FACTS_FORMAT: Final = b"1"
 FACTS_VERSION: Final = 8
@@ -423,7 +423,10 @@ def make_fact_columns(tables: TableSet, number: int, host: Host, derived: Derive
 
     processes = list_processes(host.raw)
     bands = list_step_bands(host)
-    columns = {**_make_band_columns(bands), "step_range": np.array(find_step_range(host, bands) or (), np.int64)}
+    columns: dict[str, Column] = {
+        **_make_band_columns(bands),
+        "step_range": np.array(find_step_range(host, bands) or (), np.int64),
+    }
     del bands  # their names take more memory than all columns
     rows, names = find_name_overrides(host)
     columns |= {"called.row": rows, "called.name": _make_texts(names)}
