@@ -203,19 +203,13 @@ def _write_json_block(name: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _write_packed_block(name: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
     yield b'<script type="application/gzip" id="data-%s">' % name.encode("ascii")
-    rest = b""
-    for chunk in _compress(chunks):
-        rest += chunk
-        whole = len(rest) // 3 * 3  # base64 of other lengths is padded
-        yield b64encode(rest[:whole])
-        rest = rest[whole:]
-    yield b64encode(rest)
-    yield b"</script>\n"
-
-
-def _compress(chunks: Iterable[bytes]) -> Iterator[bytes]:
     packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+    rest = b""
     for chunk in chunks:
         for first in range(0, len(chunk), _PIECE):
-            yield packer.compress(memoryview(chunk)[first : first + _PIECE])
-    yield packer.flush()
+            rest += packer.compress(memoryview(chunk)[first : first + _PIECE])
+            whole = len(rest) // 3 * 3  # base64 of other lengths is padded
+            yield b64encode(rest[:whole])
+            rest = rest[whole:]
+    yield b64encode(rest + packer.flush())
+    yield b"</script>\n"
