@@ -21,17 +21,19 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
 import fastprof
-from fastprof.cli import arguments
+from fastprof.cli import arguments, process, servers
+from fastprof.cli.main import INTERRUPTED, TERMINATED, entry, main
 from fastprof.cli.warm_client import VARIABLE, describe_package, get_address
 from fastprof.errors import OutputError, UsageError
 
-_MINUTES: Final = 60
+_IDLE_MS: Final = 3_600_000
 _LONGEST_REQUEST: Final = 64 << 20
 _PATIENCE: Final = 10
 _STREAMS: Final = ("stdin", "stdout", "stderr")
@@ -49,8 +51,8 @@ _FIRST: Final = ("summary", "info", "events", "overview", "diagnosis", "op-profi
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--idle", metavar="MINUTES", type=float, default=_MINUTES,
-        help=f"end when no command has come for so long (default: {_MINUTES})",
+        "--idle", metavar="TIME", type=servers.parse_milliseconds, default=_IDLE_MS,
+        help=f"end when no command has come for so long (default: {_IDLE_MS // 1000}s)",
     )  # fmt: skip
     arguments.add_talk(parser)
     parser.set_defaults(session=(), on_error="raise", run=None)
@@ -60,32 +62,35 @@ def run(args: argparse.Namespace) -> None:
     path = get_address()
     if path is None:
         raise UsageError(f"{VARIABLE} turns helpers off: unset it, or let it name a socket")
+    _check_address(path)
+    _load_everything()
     with _open_listener(path) as listener:
-        _load_everything()
-        args.talk.note(f"commands run through {path} until Ctrl-C, or until none has come for {args.idle:g} minutes")
-        _answer_commands(listener, 60 * args.idle)
+        args.talk.note(f"commands run through {path} until Ctrl-C, or until none has come for {args.idle / 1000:g} s")
+        _answer_commands(listener, args.idle / 1000)
 
 
 @contextlib.contextmanager
 def _open_listener(path: str) -> Iterator[socket.socket]:
-    """Yield a listening socket at ``path``, and remove the file in the end."""
+    """Yield a listening socket at ``path``, and remove its file in the end, but no other file that took its place."""
     _check_address(path)
     with socket.socket(socket.AF_UNIX) as listener:
+        before = os.umask(0o177)  # no other user connects, not even before a chmod
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).unlink(missing_ok=True)
-            before = os.umask(0o177)  # no other user connects, not even before a chmod
-            try:
-                listener.bind(path)
-            finally:
-                os.umask(before)
+            listener.bind(path)
             listener.listen(64)
+            own = Path(path).stat()
         except OSError as error:
             raise OutputError(f"cannot make a socket: {error.strerror or error}", path=path) from error
+        finally:
+            os.umask(before)
         try:
             yield listener
         finally:
-            Path(path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                if os.path.samestat(own, Path(path).stat()):
+                    Path(path).unlink()
 
 
 def _check_address(path: str) -> None:
@@ -101,8 +106,6 @@ def _check_address(path: str) -> None:
 
 def _load_everything() -> None:
     """Import the modules of the package, and answer commands once. Extras that are absent are left out."""
-    from fastprof.cli.main import main
-
     for module in pkgutil.walk_packages(fastprof.__path__, "fastprof."):
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):
@@ -129,12 +132,21 @@ def _answer_commands(listener: socket.socket, idle: float) -> None:
 
 def _run_in_copy(connection: socket.socket) -> NoReturn:
     """Run a command in this copy of the helper, and end it. Python's own end would touch, and so copy, all memory."""
-    code = 1
+    code: int | None = None
     try:
         code = _run_command(connection)
-    finally:  # a request that fails before its answer is a command that runs by itself
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except process.Terminated:
+        code = TERMINATED
+    finally:  # a request that fails before it is taken is a command that runs by itself
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as Python's own end does
         atexit._run_exitfuncs()
-        os._exit(code)
+        with contextlib.suppress(OSError):  # the command was killed
+            connection.setblocking(True)
+            connection.sendall(b"" if code is None else bytes([code]))
+        os._exit(code or 0)
 
 
 def _run_command(connection: socket.socket) -> int:
@@ -143,6 +155,7 @@ def _run_command(connection: socket.socket) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the helper was started by a script
     for stop in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, signal.SIG_DFL)
+    process.install_handlers()
     connection.settimeout(_PATIENCE)
     connection.sendall(b"\1")
     request, descriptors = _receive_request(connection)
@@ -162,18 +175,13 @@ def _run_command(connection: socket.socket) -> int:
     for number, (name, (encoding, faults)) in enumerate(zip(_STREAMS, map(str.split, streams), strict=True)):
         raw = open(number, "rb" if number == 0 else "wb", closefd=False)  # noqa: SIM115  open until the process ends
         by_lines = number == 2 or raw.isatty()  # as Python's own streams
-        setattr(sys, name, io.TextIOWrapper(raw, encoding, faults, line_buffering=by_lines))
+        stream = io.TextIOWrapper(raw, encoding, faults, line_buffering=by_lines)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
     sys.argv = ["fastprof", *words]
-    _handle_signals(connection)
     connection.sendall(b"\1")
-    from fastprof.cli.main import entry
-
-    code = entry()
-    signal.signal(signal.SIGIO, signal.SIG_IGN)
-    with contextlib.suppress(OSError):  # the command was killed
-        connection.setblocking(True)
-        connection.sendall(bytes([code]))
-    return code
+    _handle_signals(connection)
+    return entry()
 
 
 def _receive_request(connection: socket.socket) -> tuple[list[str], list[int]]:
@@ -181,21 +189,31 @@ def _receive_request(connection: socket.socket) -> tuple[list[str], list[int]]:
     length = int.from_bytes(size, "big")
     if len(size) < 8 or len(descriptors) < 3 or length > _LONGEST_REQUEST:
         raise OSError("a request is incomplete")
-    with connection.makefile("rb") as body:
-        texts = body.read(length).split(b"\0")
+    body = bytearray()
+    while len(body) < length:  # and not a byte more, which would be a signal
+        part = connection.recv(min(length - len(body), 1 << 20))
+        if not part:
+            raise OSError("a request is incomplete")
+        body += part
+    texts = bytes(body).split(b"\0")
     if len(texts) < 8 or texts[-1]:
         raise OSError("a request is incomplete")
     return [os.fsdecode(text) for text in texts[:-1]], list(descriptors)
 
 
 def _handle_signals(connection: socket.socket) -> None:
-    """Raise in this process the signals that the command gets, and SIGTERM when it is gone."""
+    """Raise in this process the signals that the command gets, and SIGTERM without a message when it is gone."""
 
-    def raise_signal(_number: int, _frame: object) -> None:
+    def raise_signals(_number: int, _frame: object) -> None:
         with contextlib.suppress(BlockingIOError):
-            number = connection.recv(1, socket.MSG_DONTWAIT)
-            os.kill(os.getpid(), number[0] if number else signal.SIGTERM)
+            while True:
+                number = connection.recv(1)
+                if not number:
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                os.kill(os.getpid(), number[0] if number else signal.SIGTERM)
 
-    signal.signal(signal.SIGIO, raise_signal)
+    connection.setblocking(False)
+    signal.signal(signal.SIGIO, raise_signals)
     fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
+    raise_signals(signal.SIGIO, None)  # for what came before

@@ -28,7 +28,9 @@ VARIABLE = "FASTPROF_WARM"
 """Environment variable: path of the socket, or 0, so that commands run by themselves."""
 _BY_THEMSELVES = ("capture", "mcp", "monitor", "run", "serve", "skill", "snapshot", "warm")
 """Verbs that start or record processes, or serve for long."""
-_NO_ANSWER = 70
+_OWN_PLACES = ("/dev/fd/", "/dev/tty", "/proc/self/", "/proc/thread-self/")
+"""Paths that have another meaning in another process."""
+_INTERRUPTED, _NO_ANSWER = 130, 70
 _PATIENCE = 5
 """Seconds until a helper that does not answer, as one that is stopped, is left alone."""
 
@@ -43,16 +45,19 @@ def get_address() -> str | None:
 
 
 def describe_package() -> str:
-    """Return what must be equal in both processes: the version, and the folder of the package."""
+    """Return what must be equal in both processes: version and folder of the package, encoding of file names."""
     from fastprof._version import __version__
 
-    return f"{__version__} {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}"
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return f"{__version__} {sys.getfilesystemencoding()} {folder}"
 
 
 def run_in_helper(words: Sequence[str]) -> int | None:
     """Run a command in the helper, and return its exit code; None: no helper takes it."""
     path = get_address()
     if path is None or not words or words[0] in _BY_THEMSELVES or not hasattr(os, "fork"):
+        return None
+    if any(place in word for word in words for place in _OWN_PLACES):
         return None
     try:
         if os.stat(path).st_uid != os.geteuid():
@@ -68,11 +73,12 @@ def run_in_helper(words: Sequence[str]) -> int | None:
             connection.connect(path)
             if not connection.recv(1):
                 return None
-            socket.send_fds(connection, [request[:8]], [0, 1, 2])
-            connection.sendall(request[8:])
         except OSError:
             return None
-        return _receive_code(connection)
+        except KeyboardInterrupt:
+            os.write(2, b"fastprof: interrupted\n")
+            return _INTERRUPTED
+        return _hand_over(connection, request)
 
 
 def _make_request(words: Sequence[str]) -> bytes:
@@ -90,21 +96,44 @@ def _make_request(words: Sequence[str]) -> bytes:
     return len(body).to_bytes(8, "big") + body
 
 
-def _receive_code(connection: socket.socket) -> int | None:
+def _hand_over(connection: socket.socket, request: bytes) -> int | None:
     """Return the exit code from the helper's copy, and send it the signals that end a command; None: it refused."""
     import signal
+    import socket
 
-    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(stop) is not signal.SIG_IGN:
-            signal.signal(stop, lambda number, _frame: connection.send(bytes([number])) and None)
-    connection.settimeout(None)
+    arrived: list[int] = []
+    listening: list[socket.socket] = []
+
+    def forward(number: int, _frame: object) -> None:
+        arrived.append(number)
+        for copy in listening:
+            try:
+                copy.send(bytes([number]))
+            except OSError:  # the copy has ended
+                return
+
+    stops = {stop: signal.getsignal(stop) for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for stop, former in stops.items():
+        if former is not signal.SIG_IGN:
+            signal.signal(stop, forward)
+    taken = code = b""
     try:
-        if not connection.recv(1):
-            return None
+        socket.send_fds(connection, [request[:8]], [0, 1, 2])
+        connection.sendall(request[8:])
+        connection.sendall(bytes(arrived[:1]))
+        listening.append(connection)
+        taken = connection.recv(1)
+        connection.settimeout(None)
         code = connection.recv(1)
     except OSError:
-        code = b""
+        pass  # as if it had sent nothing
     if code:
         return code[0]
-    os.write(2, b"fastprof: error: the process that the warm helper started has ended without an exit code\n")
-    return _NO_ANSWER
+    if taken:
+        os.write(2, b"fastprof: error: the process that the warm helper started has ended without an exit code\n")
+        return _NO_ANSWER
+    for stop, former in stops.items():
+        signal.signal(stop, former)
+    for number in arrived[:1]:
+        signal.raise_signal(number)
+    return None

@@ -100,16 +100,23 @@ def start_endless(address: Path) -> tuple[subprocess.Popen[str], int]:
     reading, writing = os.pipe()
     command = [*PROGRAM, "info", "-"]
     process = subprocess.Popen(command, env=environment, stdin=reading, stderr=subprocess.PIPE, text=True)
-    os.write(writing, b"\0")
-    while fcntl.ioctl(reading, termios.FIONREAD, b"\1\0\0\0") != bytes(4):
-        time.sleep(0.01)
+    wait_until_read(reading, writing)
     os.close(reading)
     return process, writing
 
 
+def wait_until_read(reading: int, writing: int) -> None:
+    os.write(writing, b"\0")
+    for _ in range(6_000):
+        if fcntl.ioctl(reading, termios.FIONREAD, b"\1\0\0\0") == bytes(4):
+            return
+        time.sleep(0.01)
+    pytest.fail("nobody has read a byte for a minute")
+
+
 @pytest.mark.parametrize(("number", "code", "text"), [
     (signal.SIGINT, 130, "fastprof: interrupted\n"), (signal.SIGTERM, 143, "fastprof: terminated\n"),
-    (signal.SIGHUP, 143, "fastprof: terminated\n"), (signal.SIGKILL, -9, "fastprof: terminated\n"),
+    (signal.SIGHUP, 143, "fastprof: terminated\n"), (signal.SIGKILL, -9, ""),
 ])  # fmt: skip
 def test_a_signal_to_the_command_ends_its_copy(helper: Path, number: signal.Signals, code: int, text: str) -> None:
     command, writing = start_endless(helper)
@@ -185,7 +192,79 @@ def test_a_helper_ends_when_no_command_comes_and_replaces_the_socket_of_one_that
     first.kill()
     first.communicate()
     assert address.exists()
-    second = start(address, "--idle", "0.02")
+    second = start(address, "--idle", "1s")
     assert second.communicate(timeout=60)[1] == ""
     assert second.returncode == 0
+    assert not address.exists()
+
+
+def test_signals_that_come_with_the_request_end_the_command(helper: Path) -> None:
+    reading, writing = os.pipe()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(helper))
+        connection.settimeout(60)
+        assert connection.recv(1) == b"\1"
+        code = (
+            "import sys; from fastprof.cli import warm_client;"
+            " sys.stdout.buffer.write(warm_client._make_request(['info', '-']))"
+        )
+        environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+        request = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
+        with Path(os.devnull).open("w") as nowhere:
+            socket.send_fds(connection, [request[:8]], [reading, nowhere.fileno(), nowhere.fileno()])
+        connection.sendall(request[8:] + bytes([signal.SIGINT]))
+        assert connection.recv(1) == b"\1"
+        assert connection.recv(1) == bytes([130])
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_command_that_is_refused_can_be_interrupted(helper: Path, tmp_path: Path) -> None:
+    (tmp_path / "fastprof").symlink_to(REPOSITORY / "fastprof")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "FASTPROF_WARM": str(helper)}
+    reading, writing = os.pipe()
+    command = subprocess.Popen(
+        [sys.executable, "-P", "-m", "fastprof", "info", "-"],
+        env=environment, cwd=tmp_path, stdin=reading, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_until_read(reading, writing)
+    command.send_signal(signal.SIGINT)
+    assert command.communicate(timeout=60)[1] == "fastprof: interrupted\n"
+    assert command.returncode == 130
+    os.close(reading)
+    os.close(writing)
+
+
+def test_an_interrupt_while_the_helper_does_not_answer_ends_the_command(tmp_path: Path) -> None:
+    address = tmp_path / "silent"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen()
+        environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "FASTPROF_WARM": str(address)}
+        command = subprocess.Popen([*PROGRAM, "info", "demo/xla"], env=environment, stderr=subprocess.PIPE, text=True)
+        accepted, _ = listener.accept()
+        command.send_signal(signal.SIGINT)
+        assert command.communicate(timeout=60)[1] == "fastprof: interrupted\n"
+        assert command.returncode == 130
+        accepted.close()
+
+
+def test_paths_of_descriptors_are_those_of_the_command(helper: Path) -> None:
+    capture = next((REPOSITORY / "demo/xla").rglob("*.xplane.pb"))
+    with capture.open("rb") as file:
+        os.set_inheritable(file.fileno(), True)
+        done = run(f"info /dev/fd/{file.fileno()}", helper, pass_fds=[file.fileno()])
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_a_helper_leaves_the_socket_of_its_successor(tmp_path: Path) -> None:
+    address = tmp_path / "socket"
+    first = start(address)
+    address.unlink()
+    second = start(address)
+    first.terminate()
+    first.communicate(timeout=60)
+    assert address.exists()
+    second.terminate()
+    second.communicate(timeout=60)
     assert not address.exists()
