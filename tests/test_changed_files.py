@@ -300,7 +300,7 @@ def test_loading_does_not_read_the_events(tmp_path: Path) -> None:
     assert profile.tables["event_metadata"].num_rows == 100
 
 
-ROUNDS = int(os.environ.get("FASTPROF_CHANGE_ROUNDS", rounds(54, 24)))
+ROUNDS = int(os.environ.get("FASTPROF_CHANGE_ROUNDS", rounds(54, 36)))
 
 
 def test_rounds_of_changes_at_random_moments(tmp_path: Path) -> None:

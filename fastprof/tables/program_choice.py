@@ -26,7 +26,7 @@ Listed: TypeAlias = tuple[int, str]
 FORMS = ("short-txt", "long-txt", "json")
 """The forms of a program's text: short and long as XLA prints it, and a complete one of our own."""
 _NO_PROGRAMS = "the session has no compiled programs, which captures have in the plane /host:metadata, or beside them"
-NO_PROGRAMS = f"No programs: {_NO_PROGRAMS}. Profile a program that XLA compiles, while it runs."
+NO_PROGRAMS = f"No programs: {_NO_PROGRAMS}. Profile a compiled program while it runs."
 _MOST_NAMED = 8
 
 

@@ -238,7 +238,7 @@ GPU: Answers = {
     COUNTERS: [NO_COUNTERS],
     "list_hlo_modules get_hlo_module_content get_hlo_text get_hlo_neighborhood get_graph_viewer query_hlo_graph": [
         ("hlo", {"status": "cannot_answer", "reason": "No programs: the session has no compiled programs",
-                 "remedy": "Profile a program that XLA compiles, while it runs."})],
+                 "remedy": "Profile a compiled program while it runs."})],
     "list_xplane_events": [("events --list", {
         "total": 23_128, "row.start_ps": 2_575_285_879_000,
         "row.duration_ps": 49_493_000})],

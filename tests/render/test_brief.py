@@ -82,7 +82,7 @@ def test_a_list_without_programs_says_why(capsys: pytest.CaptureFixture[str], tm
     _, document, _ = ask(capsys, "hlo", str(tmp_path))
     assert (document["status"], document["answer"]) == ("cannot_answer", None)
     assert document["reason"].startswith("No programs: the session has no compiled programs")
-    assert document["remedy"] == "Profile a program that XLA compiles, while it runs."
+    assert document["remedy"] == "Profile a compiled program while it runs."
     assert document["tables"] == {"hlo_modules": {"total": 0}}
 
 

@@ -12,7 +12,7 @@ import pytest
 from served import Served, written
 from trace_builder import event, line, plane, xspace
 
-from fastprof.viewer import viewed_run
+from fastprof.viewer import server, viewed_run
 from fastprof.viewer.answers import Body, make_body
 from fastprof.viewer.server_state import BodyCache
 from fastprof.viewer.threads import Changes, ComputedOnce, ThreadPool
@@ -117,6 +117,7 @@ def test_a_long_poll_returns_when_there_is_more_to_show(tmp_path: Path, monkeypa
     go_on = threading.Event()
     real = viewed_run.open_derived_store
     monkeypatch.setattr(viewed_run, "open_derived_store", lambda *args: go_on.wait(10) and real(*args))
+    monkeypatch.setattr(server, "_LONG_POLL_S", 600)  # the test would wait for an answer that no change brings
     served = Served(written(tmp_path, CAPTURE))
     first = served.get("/api/timeline")
     while not first["processes"]:
@@ -127,9 +128,7 @@ def test_a_long_poll_returns_when_there_is_more_to_show(tmp_path: Path, monkeypa
         "building",
     )
     threading.Timer(0.2, go_on.set).start()
-    began = time.monotonic()
     second = served.get("/api/timeline", after=first["key"])
-    assert time.monotonic() - began < 1.5
     assert (second["state"], second["key"] != first["key"]) == ("ready", True)
     assert second["processes"] == first["processes"]
     kept = served.client.get(f"/api/tiles/{first['key']}/0/0")
@@ -202,13 +201,12 @@ def test_changes_wake_who_waits_for_them() -> None:
         seen[0] = value
         changes.happened()
 
-    async def wait() -> float:
-        began = time.monotonic()
+    async def wait() -> None:
         threading.Timer(0.05, change, (1,)).start()
         threading.Timer(0.15, change, (2,)).start()
-        await asyncio.gather(*(changes.until(lambda: seen[0] == 2, 5) for _ in range(3)))
-        await changes.until(lambda: seen[0] == 3, 0.05)
-        return time.monotonic() - began
+        await asyncio.gather(*(changes.until(lambda: seen[0] == 2, 600) for _ in range(3)))
+        assert seen[0] == 2
+        await changes.until(lambda: seen[0] == 3, 0.05)  # which no change brings
 
-    assert 0.15 < asyncio.run(wait()) < 3
+    asyncio.run(wait())
     assert changes._waiting == set()
