@@ -50,7 +50,7 @@ def _time_imports(section: Section, plan: Plan) -> None:
     jobs = [
         Job("Python itself", (sys.executable, "-c", "pass")),
         Job("`import fastprof`", (sys.executable, "-c", "import fastprof")),
-        Job("`import numpy, pyarrow`", (sys.executable, "-c", "import numpy, pyarrow")),
+        Job("`import numpy, pyarrow`, OpenBLAS's threads included", (sys.executable, "-c", "import numpy, pyarrow")),
         Job("`fastprof --version`", (program("fastprof"), "--version")),
     ]
     for name, outcome in interleave(jobs, 4 * plan.rounds).items():

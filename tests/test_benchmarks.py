@@ -393,7 +393,7 @@ def test_limits_has_a_row_for_each_shape_and_verb(benchmarks: Benchmarks, monkey
 def test_starting_has_a_row_for_each_import_and_verb(benchmarks: Benchmarks) -> None:
     section = benchmarks.section_starting.starting(plan(benchmarks))
     assert [row[0].strip("`") for row in section.rows] == [
-        "Python itself", "import fastprof", "import numpy, pyarrow", "fastprof --version",
+        "Python itself", "import fastprof", "import numpy, pyarrow`, OpenBLAS's threads included", "fastprof --version",
         "fastprof info`, host capture", "fastprof events`, host capture", "fastprof diagnosis`, host capture",
         "fastprof op-profile`, device capture",
     ]  # fmt: skip
