@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate import few
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 COMMANDS = (
@@ -57,7 +58,7 @@ def helper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert not address.exists()
 
 
-@pytest.mark.parametrize("words", COMMANDS)
+@pytest.mark.parametrize("words", few(COMMANDS, 8))
 def test_a_command_in_the_helper_answers_as_by_itself(helper: Path, words: str) -> None:
     inside, alone = run(words, helper), run(words, 0)
     assert (inside.stdout, inside.stderr, inside.returncode) == (alone.stdout, alone.stderr, alone.returncode)
