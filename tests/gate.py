@@ -13,7 +13,7 @@ ALL = bool(os.environ.get("FASTPROF_TEST_ALL"))
 T = TypeVar("T")
 
 typical_captures = pytest.mark.typical_captures
-"""In the gate a test takes some of the real captures, of each kind one: see conftest.TYPICAL."""
+"""Take one real capture of each kind in the gate, those of conftest.TYPICAL."""
 left_to_test_all = pytest.mark.skipif(not ALL, reason="runs in make test-all")
 
 

@@ -96,7 +96,7 @@ def test_a_reader_that_is_gone_ends_the_command(helper: Path) -> None:
 
 
 def start_endless(address: Path) -> tuple[subprocess.Popen[str], int]:
-    """Start a command, and return it with its input, of which a copy of the helper has read the first byte."""
+    """Start a command, wait until it reads its input, and return both."""
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "FASTPROF_WARM": str(address)}
     reading, writing = os.pipe()
     command = [*PROGRAM, "info", "-"]

@@ -125,7 +125,7 @@ def read_objects(url: str) -> dict[str, bytes]:
 
 
 def check_reading(url: str) -> None:
-    """What is read in a store, here, by workers and by the viewer's server, is what is read locally."""
+    """Read a store in this process, in workers and in the viewer's server, and compare with a local file."""
     local, remote = fastprof.load(POD), fastprof.load(f"{url}/logs")
     assert remote.events.equals(local.events)
     assert [run.hosts for run in fastprof.runs(url)] == [["host0", "host1"]]
@@ -162,7 +162,7 @@ def check_writing(url: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("client", ["obstore", "pyarrow"])
 def test_s3(client: str, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By each client, here; workers take the one that is installed."""
+    """Read with each client in this process; workers use the installed client."""
     monkeypatch.setattr(store_path, "has_obstore", lambda: client == "obstore")
     upload(s3)
     check_reading(s3)
