@@ -1,4 +1,4 @@
-"""How long it takes until fastprof is there, and what of it small captures see."""
+"""Time to start fastprof, and processor time of verbs on small captures."""
 
 from __future__ import annotations
 
