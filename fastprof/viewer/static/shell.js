@@ -71,8 +71,7 @@ export class Shell {
       this.side(),
       this.main,
     );
-    // The list of pages is hidden at first if it would take much of the window.
-    if (window.matchMedia("(max-width: 700px)").matches) document.body.classList.add("folded");
+    this.foldWhereNarrow();
   }
 
   skip(event) {
@@ -93,7 +92,17 @@ export class Shell {
         h("div.version", fastprof ? `fastprof ${fastprof}` : "")));
   }
 
+  /** Hides the list of pages while it would take much of the window, until someone folds it: a frame gets its width late. */
+  foldWhereNarrow() {
+    const narrow = window.matchMedia("(max-width: 700px)");
+    const follow = () => document.body.classList.toggle("folded", narrow.matches);
+    follow();
+    narrow.addEventListener("change", follow);
+    this.stopFollowing = () => narrow.removeEventListener("change", follow);
+  }
+
   fold() {
+    this.stopFollowing();
     document.body.classList.toggle("folded");
     window.dispatchEvent(new Event("resize"));
   }
