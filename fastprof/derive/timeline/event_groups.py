@@ -233,7 +233,7 @@ class StepBand:
 
 
 def list_step_bands(host: Host) -> list[StepBand]:
-    """Return the host's band has the events that steps begin with, of those in each other the outermost."""
+    """Return bands of steps. The host's has the events that steps begin with; of nested ones, the outermost."""
     groups = host.groups
     known = np.flatnonzero(groups.root_rows >= 0).astype(np.int32)
     if len(known):
