@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ def pytest_configure() -> None:
 
 
 def pytest_sessionstart() -> None:
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what is to run behind it so
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for stop, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(stop) is signal.SIG_IGN:  # so a shell starts what is to run behind it, and so does nohup
+            signal.signal(stop, usual)
     gc.disable()  # while the tests are collected: what is made then stays
 
 
@@ -39,6 +40,14 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _keep_old_objects_from_collections() -> Iterator[None]:
+    """Nor is what tests of other files have left: it takes a server a tenth of a second to look through, many times."""
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:
