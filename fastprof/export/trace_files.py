@@ -212,7 +212,7 @@ def _add_step_track(timeline: DerivedTimeline, bands: list[StepBand]) -> Derived
         start_ps=np.append(timeline.start_ps, band.start_ps),
         duration_ps=np.append(timeline.duration_ps, band.duration_ps),
         name=np.append(timeline.name, len(timeline.names) + band.name).astype(np.int32),
-        names=[*timeline.names, *band.names],
+        names=[*timeline.names, *band.names.to_pylist()],
         group=np.append(timeline.group, band.group),
         long_name=np.append(timeline.long_name, none),
         meta=np.append(timeline.meta, none),

@@ -39,6 +39,14 @@ def mark_nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
     return ~bits[column.offset :].view(np.bool_)
 
 
+def make_texts(texts: Sequence[str]) -> pa.Array:
+    """Return large strings, which take a fifth of the memory of a list."""
+    try:
+        return pa.array(texts, pa.large_string())
+    except UnicodeEncodeError:  # half a surrogate pair
+        return pa.array([text.encode("utf-8", "replace") for text in texts], pa.large_binary()).cast(pa.large_string())
+
+
 def build_texts(offsets: bytes, data: bytes) -> pa.Array:
     """Return texts as Arrow strings, from int64 offsets and bytes; large ones only where they pass 2 GiB."""
     count = len(offsets) // 8 - 1

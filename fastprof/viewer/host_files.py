@@ -25,6 +25,7 @@ from fastprof._native import lod
 from fastprof.decode.workers import Workers, group_sizes
 from fastprof.inputs.open_files import write_bytes
 from fastprof.schema.columns import Int32s, Int64s, count_bounds, find_group_bounds, sort_rows
+from fastprof.schema.tables import make_texts
 from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
@@ -402,14 +403,6 @@ def _make_row(column: Column) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
 
 
-def _make_texts(texts: list[str]) -> pa.Array:
-    """Return a column of strings, which takes a fifth of the memory of a list."""
-    try:
-        return pa.array(texts, pa.large_string())
-    except UnicodeEncodeError:  # half a surrogate pair
-        return pa.array([text.encode("utf-8", "replace") for text in texts], pa.large_binary()).cast(pa.large_string())
-
-
 def make_fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTimeline) -> dict[str, Column]:
     """Return the facts of host ``number``, read with ``derived_lines.NEEDS``, as columns of a file."""
     from fastprof.derive.timeline.counter_tracks import list_counter_tracks, list_stream_counters
@@ -417,6 +410,7 @@ def make_fact_columns(tables: TableSet, number: int, host: Host, derived: Derive
         find_name_overrides,
         find_step_range,
         list_step_bands,
+        name_groups,
         read_group_ids,
     )
     from fastprof.derive.timeline.host_timeline import list_processes
@@ -427,15 +421,13 @@ def make_fact_columns(tables: TableSet, number: int, host: Host, derived: Derive
         **_make_band_columns(bands),
         "step_range": np.array(find_step_range(host, bands) or (), np.int64),
     }
-    del bands  # their names take more memory than all columns
-    rows, names = find_name_overrides(host)
-    columns |= {"called.row": rows, "called.name": _make_texts(names)}
-    del names
+    del bands
+    columns |= dict(zip(("called.row", "called.name"), find_name_overrides(host), strict=True))
     group = read_group_ids(host)
     there = np.zeros(int(group.max(initial=-1)) + 2, np.bool_)
     there[group] = True  # without one: the last place
     numbers = np.flatnonzero(there[:-1])
-    columns |= {"named.group": numbers, "named.name": _make_texts(host.groups.names_of(numbers))}
+    columns |= {"named.group": numbers, "named.name": name_groups(host.groups, numbers)}
     series = [*list_counter_tracks(tables, number, processes), *list_stream_counters(host.raw, processes)]
     return {
         **columns,
@@ -468,8 +460,8 @@ def _make_flow_columns(host: Host) -> dict[str, Column]:
 def _make_counter_columns(series: Sequence[Series]) -> dict[str, Column]:
     return {
         "counter.process": np.array([counter.process.number for counter in series], np.int32),
-        "counter.name": _make_texts([counter.name for counter in series]),
-        "counter.unit": _make_texts([counter.unit for counter in series]),
+        "counter.name": make_texts([counter.name for counter in series]),
+        "counter.unit": make_texts([counter.unit for counter in series]),
         "counter.end": count_bounds([len(counter) for counter in series])[1:],
         "counter.time_ps": _concatenate((counter.time_ps for counter in series), np.int64),
         "counter.value": _concatenate((counter.value for counter in series), np.float64),
@@ -488,7 +480,7 @@ def _make_band_columns(bands: Sequence[StepBand]) -> dict[str, Column]:
         "band.duration_ps": _concatenate((band.duration_ps for band in bands), np.int64),
         "band.group": _concatenate((band.group for band in bands), np.int32),
         "band.title": _concatenate(titles, np.int32),
-        "band.titles": _make_texts([name for band in bands for name in band.names]),
+        "band.titles": pa.concat_arrays([make_texts([]), *(band.names for band in bands)]),
     }
 
 
@@ -504,11 +496,11 @@ def _make_derived_columns(derived: DerivedTimeline) -> dict[str, Column]:
     return {
         "derived.group": _narrow(derived.group),
         "derived.long_name": _narrow(derived.long_name),
-        "arg.name": _make_texts([arg.name for arg in derived.args]),
+        "arg.name": make_texts([arg.name for arg in derived.args]),
         "arg.end": count_bounds([len(arg.rows) for arg in derived.args])[1:],
         "arg.row": _concatenate((arg.rows for arg in derived.args), np.int64),
         "arg.value": _concatenate((np.array(numbers, np.int64) for numbers in values), np.int64),
-        "arg.texts": _make_texts(list(number)),
+        "arg.texts": make_texts(list(number)),
     }
 
 

@@ -113,7 +113,7 @@ def _derive_gpu_launches(
     count = np.bincount(group)
     longest = np.maximum.reduceat(duration[order], first)
     mean = np.add.reduceat(duration[order], first) // count  # whole picoseconds, as XProf has it
-    number = np.array(names.numbers([f"Launch Stats for {title}" for title in titles.of(groups)]), np.int64)
+    number = np.array(names.numbers([f"Launch Stats for {title}" for title in titles.of(groups).to_pylist()]), np.int64)
     every = np.arange(len(groups))
     args = [
         Arg("num_launches", every, count.astype(np.int64)),
@@ -178,7 +178,7 @@ class GpuLines:
         groups, group = number_values(steps.group_id)
         number = np.array(names.numbers([str(step) for step in groups.tolist()]), np.int64)
         made = len(groups) if self.host.groups.made is None else int(np.searchsorted(groups, self.host.groups.made))
-        titles = self.titles.of(groups[:made]) + [str(step) for step in groups[made:].tolist()]
+        titles = self.titles.of(groups[:made]).to_pylist() + [str(step) for step in groups[made:].tolist()]
         shown = [titles[place] for place in group.tolist()]
         named = np.flatnonzero(group < made)
         arg = Arg("step_name", named, [shown[place] for place in named.tolist()])

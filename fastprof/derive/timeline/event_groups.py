@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fastprof._native.step_kernels import placed
 from fastprof.derive.host import Host
 from fastprof.derive.steps.device_steps import find_executions, find_grouping_line, read_device_times, spread_groups
 from fastprof.derive.steps.event_graph import KERNEL_EXECUTE, TF_OP
+from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.timeline.host_timeline import Process, is_grouped, list_processes
 from fastprof.schema.columns import Int32s, Int64s, add_durations, find_present, join_values, number_values, sort_rows
+from fastprof.schema.tables import make_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import MODULE_LINES, STEP_LINES, HostEvents, Line
 
 _IDLE, _OFFSET, _DURATION = "step_idle_time_ps", "device_offset_ps", "device_duration_ps"
+_NAMES_AT_ONCE: Final = 1 << 16
+
+
+def name_groups(groups: Groups, numbers: npt.NDArray[Any], *, steps: bool = False) -> pa.Array:
+    """Return the names of groups as large strings, made in pieces, so that few are Python objects. ``steps``: those
+    without a name have that of the line of steps of TPUs, else their number."""
+    pieces = [make_texts([])]
+    for first in range(0, len(numbers), _NAMES_AT_ONCE):
+        piece = numbers[first : first + _NAMES_AT_ONCE]
+        pieces.append(make_texts(groups.step_names(piece)[0] if steps else groups.names_of(piece)))
+    return pa.concat_arrays(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,43 +205,39 @@ def _mark_eager(host: Host) -> npt.NDArray[np.int8]:
 
 
 class GroupTitles:
-    """What some groups are called. It takes as long for one as for many, so they are looked up once. ``steps``: those
-    without a name by the line of steps of TPUs, else by their number."""
+    """What some groups are called; arguments as of ``name_groups``. It takes as long for one as for many, so they are
+    looked up once."""
 
     def __init__(self, host: Host, groups: Iterable[npt.NDArray[Any]], *, steps: bool = False) -> None:
         self.numbers = np.unique(np.concatenate([np.zeros(0, np.int32), *groups]))
-        names = host.groups.step_names if steps else host.groups.names_of
-        named = names(self.numbers) if len(self.numbers) else []
-        self.titles = named[0] if isinstance(named, tuple) else named
+        self.titles = name_groups(host.groups, self.numbers, steps=steps)
 
-    def of(self, groups: npt.NDArray[Any]) -> list[str]:
-        return [self.titles[place] for place in np.searchsorted(self.numbers, groups).tolist()]
+    def of(self, groups: npt.NDArray[Any]) -> pa.Array:
+        return self.titles.take(pa.array(np.searchsorted(self.numbers, groups)))
 
 
-def find_name_overrides(host: Host) -> tuple[Int32s, list[str]]:
+def find_name_overrides(host: Host) -> tuple[Int32s, pa.Array]:
     """Return events that trace viewers call by the name of the step that they are the root of: rows, ascending, and
-    names."""
+    names, as large strings."""
     groups = host.groups
     order = np.argsort(groups.step_rows, kind="stable")
     numbers, place = number_values(groups.step_groups[order])
-    names = groups.names_of(numbers)
-    titles = [names[number] for number in place.reshape(-1).tolist()]
-    rows = groups.step_rows[order]
-    named = np.array([bool(title) for title in titles], bool)
-    return rows[named], [title for title in titles if title]
+    names = name_groups(groups, numbers)
+    named = np.asarray(pc.binary_length(names))[place] > 0
+    return groups.step_rows[order][named], names.take(pa.array(place[named]))
 
 
 @dataclass(frozen=True, slots=True)
 class StepBand:
     """Steps of a device, or of the host if ``process`` is None, in order of time. ``group``: the number of the
-    group, equal on all bands of the host; ``name``: places in ``names``."""
+    group, equal on all bands of the host; ``name``: places in ``names``, large strings."""
 
     process: Process | None
     start_ps: Int64s
     duration_ps: Int64s
     group: Int32s
     name: Int32s
-    names: list[str]
+    names: pa.Array
 
     def __len__(self) -> int:
         return len(self.start_ps)
