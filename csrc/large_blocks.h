@@ -20,7 +20,7 @@
 
 #define FP_MEASURED ((int64_t)1 << 25) /* bytes of large blocks made, or of other memory grown, that call for a new look */
 
-#define FP_SLACK 8 /* 1/8 of the limit is left to other memory that grows after blocks were made that stay */
+#define FP_SLACK 7 /* 1/7 of the limit is left to other memory that grows after blocks were made that stay */
 
 #define FP_SPARE 32 /* mappings of freed blocks that are kept for others */
 

@@ -152,7 +152,7 @@ cdef class EventGraph:
             with nogil:
                 code = fp_group_events(&self.graph, tops.at, tops.count, levels.at, first_group, out.at, &found, &related)
             check(code, DOING)
-            return taken(&found, 4), taken(&related, sizeof(fp_relation))
+            return moved(&self.memory, &found, 4), moved(&self.memory, &related, sizeof(fp_relation))
         finally:
             fp_vector_free(&self.memory, &found)
             fp_vector_free(&self.memory, &related)

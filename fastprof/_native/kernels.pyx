@@ -155,6 +155,6 @@ def spans_union(start, duration):
         with nogil:
             code = fp_spans_union(&memory, starts.at, durations.at, starts.count, &filled)
         check(code, "joining spans")
-        return taken(&filled, sizeof(fp_filled))
+        return moved(&memory, &filled, sizeof(fp_filled))
     finally:
         fp_vector_free(&memory, &filled)

@@ -22,6 +22,7 @@ from fastprof.schema.columns import (
     Records,
     UInt8s,
     find_last_started,
+    number_values,
     sort_rows,
     sum_by,
 )
@@ -455,12 +456,12 @@ def _with_longest(longest: Records, of: Int32s, pieces: Records, device: int, mo
 def _get_texts(events: HostEvents, transfers: Sequence[Transfer], what: Int32s) -> Objects:
     """Return names of host events or, above these numbers, of what a device moves; None for -1."""
     names, count = events.names, len(events.names)
-    return _make_objects(
-        [
-            None if number < 0 else names[number] if number < count else transfers[number - count].name
-            for number in what.tolist()
-        ]
-    )
+    numbers, place = number_values(what)
+    texts = _make_objects([
+        None if number < 0 else names[number] if number < count else transfers[number - count].name
+        for number in numbers.tolist()
+    ])  # fmt: skip
+    return texts[place]
 
 
 def _make_objects(values: Sequence[str | None]) -> Objects:

@@ -338,12 +338,12 @@ def _group_by_roots(forest: EventForest) -> Groups:
     ]
     grouped, is_eager = forest.workers.run(None, tasks)
     root_rows = np.frombuffer(grouped[0], np.int32)
-    count, pairs = len(root_rows), grouped[1]
+    count, pairs = len(root_rows), np.frombuffer(grouped[1], np.int32)
     if tpu:
         count, more = device_steps.number_in_lock_step(tpu, graph, group_id, count)
-        pairs += more
+        pairs = np.append(pairs, np.frombuffer(more, np.int32))
         device_steps.spread_groups(events, tpu, group_id)
-    relations = _deduplicate_pairs(np.frombuffer(pairs, np.int32).reshape(-1, 2))
+    relations = _deduplicate_pairs(pairs.reshape(-1, 2))
     named = np.flatnonzero(~_is_implicit(events, types, root_rows)).astype(np.int32)
     root_rows = np.concatenate([root_rows, np.full(count - len(root_rows), -1, np.int32)])
     return Groups(
