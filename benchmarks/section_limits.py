@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from ab import program
 from captures import HUGE, MAIN, Capture, capture, scratch
 from measure import MIB, Job, Outcome, interleave
 from section import Plan, Section, at_most, seconds
-from section_growth import OFF_THE_LINE, farthest
+from section_growth import OFF_THE_LINE
 
 LIMIT = 600 * MIB
 VERBS = {
@@ -35,7 +36,8 @@ def limits(plan: Plan) -> Section:
         "Memory limit",
         f"Whole processes with `--memory {LIMIT // MIB}MiB`: seconds, and in brackets the peak of anonymous memory in"
         " MiB, sampled. Temporary files, which the kernel may evict, do not count. Off the line is the largest"
-        " distance of a time from the line of least squares through the times, as a share of the line's.",
+        " distance of a time from the line of least squares through the times, as a share of the line's; since sizes"
+        " differ by a factor of 40, the squares are those of distances as shares of the times.",
         ("capture", "what", "seconds (MiB) by size", "off the line", "asked", "peak", "asked"),
     )
     for shape, names in (SIZES if plan.huge else SMALL_SIZES).items():
@@ -69,8 +71,15 @@ def _limited(one: Capture, verb: str, words: Sequence[str], out: Path) -> Job:
     return Job(f"{verb} {one.name}", command, samples=True)
 
 
+def farthest_in_proportion(sizes: Sequence[float], times: Sequence[float]) -> float:
+    """Return the largest distance of a time from the line, as a share of the line's. The line has the least squares of
+    distances as shares of the times: those of the times alone would fit the largest size, and ignore the smallest."""
+    slope, start = np.polyfit(sizes, times, 1, w=1 / np.asarray(times))
+    return float(np.max(np.abs(times / (start + slope * np.asarray(sizes)) - 1)))
+
+
 def _judge(taken: Sequence[Capture], outcomes: Sequence[Outcome]) -> tuple[str, ...]:
-    off = farthest([one.bytes for one in taken], [outcome.median for outcome in outcomes])
+    off = farthest_in_proportion([one.bytes for one in taken], [outcome.median for outcome in outcomes])
     peak = max(outcome.anonymous for outcome in outcomes)
     cells = [f"{seconds(outcome)} ({outcome.anonymous / MIB:,.0f})" for outcome in outcomes]
     on_line = at_most(off, OFF_THE_LINE)

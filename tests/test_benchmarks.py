@@ -250,6 +250,13 @@ def test_line_through_points_of_a_line_is_that_line(benchmarks: Benchmarks) -> N
     assert growth.farthest([0, 1, 2], [10, 13, 10]) == pytest.approx(2 / 11)
 
 
+def test_a_line_through_sizes_that_differ_much_passes_the_smallest_too(benchmarks: Benchmarks) -> None:
+    farthest = benchmarks.section_limits.farthest_in_proportion
+    assert farthest([1, 10, 100], [2, 11, 101]) == pytest.approx(0)
+    assert farthest([1, 10, 40], [1, 10, 50]) == pytest.approx(0.12, abs=0.02)
+    assert benchmarks.section_growth.farthest([1, 10, 40], [1, 10, 50]) > 1
+
+
 # ---- sections ------------------------------------------------------------------------------------
 
 
