@@ -79,8 +79,10 @@ def farthest_in_proportion(sizes: Sequence[float], times: Sequence[float]) -> fl
 
 
 def _judge(taken: Sequence[Capture], outcomes: Sequence[Outcome]) -> tuple[str, ...]:
-    off = farthest_in_proportion([one.bytes for one in taken], [outcome.median for outcome in outcomes])
     peak = max(outcome.anonymous for outcome in outcomes)
     cells = [f"{seconds(outcome)} ({outcome.anonymous / MIB:,.0f})" for outcome in outcomes]
-    on_line = at_most(off, OFF_THE_LINE)
-    return ", ".join(cells), f"{off:.2f}", on_line, f"{peak / MIB:,.0f} MiB", at_most(peak / MIB, LIMIT // MIB)
+    line = ("–", "two sizes")
+    if len(taken) > 2:
+        off = farthest_in_proportion([one.bytes for one in taken], [outcome.median for outcome in outcomes])
+        line = f"{off:.2f}", at_most(off, OFF_THE_LINE)
+    return ", ".join(cells), *line, f"{peak / MIB:,.0f} MiB", at_most(peak / MIB, LIMIT // MIB)
