@@ -4,7 +4,9 @@ served, analysed by workers and exported (``make test-engines``)."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -65,7 +67,7 @@ def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [AZURITE, "--skipApiVersionCheck", "--silent", "--location", str(tmp_path), "--blobPort", str(port)]
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, start_new_session=True)  # the Node of .venv is started by another process
     try:
         while not connects("127.0.0.1", port):
             assert process.poll() is None
@@ -81,7 +83,7 @@ def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             monkeypatch.setenv(f"AZURE_{name}", value)
         yield "az://runs"
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGKILL)  # SIGTERM leaves it with open connections
         process.wait()
 
 
