@@ -36,8 +36,8 @@ def limits(plan: Plan) -> Section:
         "Memory limit",
         f"Whole processes with `--memory {LIMIT // MIB}MiB`: seconds, and in brackets the peak of anonymous memory in"
         " MiB, sampled. Temporary files, which the kernel may evict, do not count. Off the line is the largest"
-        " distance of a time from the line of least squares through the times, as a share of the line's; since sizes"
-        " differ by a factor of 40, the squares are those of distances as shares of the times.",
+        " distance of a time from the line of least squares through the times, as a share of the line's. The"
+        " squares are those of relative distances.",
         ("capture", "what", "seconds (MiB) by size", "off the line", "asked", "peak", "asked"),
     )
     for shape, names in (SIZES if plan.huge else SMALL_SIZES).items():
@@ -73,7 +73,7 @@ def _limited(one: Capture, verb: str, words: Sequence[str], out: Path) -> Job:
 
 def farthest_in_proportion(sizes: Sequence[float], times: Sequence[float]) -> float:
     """Return the largest distance of a time from the line, as a share of the line's. The line has the least squares of
-    distances as shares of the times: those of the times alone would fit the largest size, and ignore the smallest."""
+    relative distances: absolute ones would fit the largest size, and ignore the smallest."""
     slope, start = np.polyfit(sizes, times, 1, w=1 / np.asarray(times))
     return float(np.max(np.abs(times / (start + slope * np.asarray(sizes)) - 1)))
 

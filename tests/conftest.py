@@ -29,7 +29,7 @@ def pytest_configure() -> None:
 
 def pytest_sessionstart() -> None:
     for stop, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-        if signal.getsignal(stop) is signal.SIG_IGN:  # so a shell starts what is to run behind it, and so does nohup
+        if signal.getsignal(stop) is signal.SIG_IGN:  # background jobs of a shell and nohup ignore them
             signal.signal(stop, usual)
     gc.disable()  # while the tests are collected: what is made then stays
 
@@ -44,7 +44,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _keep_old_objects_from_collections() -> Iterator[None]:
-    """Nor is what tests of other files have left: it takes a server a tenth of a second to look through, many times."""
+    """Keep objects of earlier test files out of collections: a server collects at each stage, in 0.1 s each."""
     yield
     gc.collect()
     gc.freeze()

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from timelines import host_of
 from trace_builder import Event, Value, event, line, plane, u64, xspace
 
+from fastprof.derive.timeline import event_groups
 from fastprof.derive.timeline.event_groups import find_name_overrides, list_step_bands
 from fastprof.derive.timeline.flows import SHOWN_KINDS, pair_flows
 
@@ -149,6 +151,14 @@ def test_groups_and_roots_are_called_by_the_names_of_steps() -> None:
     assert groups.tolist() == [0, 0, -1] and host.groups.names_of(groups[:2]) == ["train 3", "train 3"]
     rows, names = find_name_overrides(host)
     assert (rows.tolist(), names.to_pylist()) == ([0], ["train 3"])
+
+
+def test_groups_named_in_pieces_have_the_names_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = host_of(xspace(threads([event(f"train {place}", 20 * place, 9, {"_r": 1}) for place in range(5)])))
+    monkeypatch.setattr(event_groups, "_NAMES_AT_ONCE", 2)
+    monkeypatch.setattr(event_groups, "_MOST_PIECES", 4)
+    assert event_groups.name_groups(host.groups, np.arange(5)).to_pylist() == host.groups.names
+    assert event_groups.name_groups(host.groups, np.arange(0)).to_pylist() == []
 
 
 def test_a_grouped_capture_records_its_steps_itself() -> None:

@@ -23,14 +23,16 @@ from fastprof.tables.host_events import MODULE_LINES, STEP_LINES, HostEvents, Li
 
 _IDLE, _OFFSET, _DURATION = "step_idle_time_ps", "device_offset_ps", "device_duration_ps"
 _NAMES_AT_ONCE: Final = 1 << 16
+_MOST_PIECES: Final = 16
+"""Naming a few groups may take a pass over all events, so the number of pieces has a limit."""
 
 
 def name_groups(groups: Groups, numbers: npt.NDArray[Any], *, steps: bool = False) -> pa.Array:
-    """Return the names of groups as large strings, made in pieces, so that few are Python objects. ``steps``: those
-    without a name have that of the line of steps of TPUs, else their number."""
-    pieces = [make_texts([])]
-    for first in range(0, len(numbers), _NAMES_AT_ONCE):
-        piece = numbers[first : first + _NAMES_AT_ONCE]
+    """Return the names of groups as large strings. They are made in pieces, so that few are Python objects at a time.
+    ``steps``: groups without a name have that of the TPU step line, else their number."""
+    pieces, size = [make_texts([])], max(_NAMES_AT_ONCE, -(-len(numbers) // _MOST_PIECES))
+    for first in range(0, len(numbers), size):
+        piece = numbers[first : first + size]
         pieces.append(make_texts(groups.step_names(piece)[0] if steps else groups.names_of(piece)))
     return pa.concat_arrays(pieces)
 
@@ -205,8 +207,7 @@ def _mark_eager(host: Host) -> npt.NDArray[np.int8]:
 
 
 class GroupTitles:
-    """What some groups are called; arguments as of ``name_groups``. It takes as long for one as for many, so they are
-    looked up once."""
+    """Names of groups, looked up once for all of ``groups``. ``steps``: as in ``name_groups``."""
 
     def __init__(self, host: Host, groups: Iterable[npt.NDArray[Any]], *, steps: bool = False) -> None:
         self.numbers = np.unique(np.concatenate([np.zeros(0, np.int32), *groups]))
@@ -217,8 +218,7 @@ class GroupTitles:
 
 
 def find_name_overrides(host: Host) -> tuple[Int32s, pa.Array]:
-    """Return events that trace viewers call by the name of the step that they are the root of: rows, ascending, and
-    names, as large strings."""
+    """Return the rows of root events that viewers show under the name of their step, ascending, and these names."""
     groups = host.groups
     order = np.argsort(groups.step_rows, kind="stable")
     numbers, place = number_values(groups.step_groups[order])
@@ -244,7 +244,7 @@ class StepBand:
 
 
 def list_step_bands(host: Host) -> list[StepBand]:
-    """Return bands of steps. The host's has the events that steps begin with; of nested ones, the outermost."""
+    """Return the step bands of a host and of its devices. The host band has the outermost root events."""
     groups = host.groups
     known = np.flatnonzero(groups.root_rows >= 0).astype(np.int32)
     if len(known):
@@ -291,4 +291,4 @@ def _make_band(
     titles: GroupTitles, process: Process | None, start: Int64s, duration: Int64s, group: Int32s
 ) -> StepBand:
     numbers, place = number_values(group)
-    return StepBand(process, start, duration, group, place.reshape(-1).astype(np.int32), titles.of(numbers))
+    return StepBand(process, start, duration, group, place.astype(np.int32), titles.of(numbers))
