@@ -50,7 +50,7 @@ from fastprof.derive.steps.host_causes import is_computing_op
 from fastprof.derive.steps.step_alignment import SessionSteps, find_session_steps
 from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.columns import sort_rows, sum_by
+from fastprof.schema.columns import number_distinct_rows, sort_rows, sum_by
 from fastprof.schema.tables import (
     Count,
     Formula,
@@ -277,8 +277,8 @@ def _build_step_table(every: SessionBudget, database: StepDatabase) -> pa.Table:
     if not every.has_events:
         return TABLES["by_step"].empty()
     rows, events = merge_rows(every.budget(), every.events())
-    keys, place = np.unique(np.stack([rows.device, rows.step]).astype(np.int64), axis=1, return_inverse=True)
-    of_step = sum_by(place.reshape(-1), rows.time_ps, keys.shape[1])[place.reshape(-1)]
+    first, group = number_distinct_rows([rows.device, rows.step])
+    of_step = sum_by(group, rows.time_ps, len(first))[group]
     order = sort_rows(rows.device, rows.step < 0, rows.step, -rows.time_ps)
     number = database.numbers_of(rows.step[order])
     named = _name_rows(every, rows[order], event=events[order], window_ps=of_step[order], step=number)

@@ -17,7 +17,15 @@ from fastprof.errors import CaptureError, UsageError
 from fastprof.hlo.module import HAS_BACKEND_CONFIG, HloModule
 from fastprof.hlo.shapes import MOST, NO_SHAPE, OPAQUE, POINTER_BYTES, TOKEN, Shape
 from fastprof.inputs.message import Message
-from fastprof.schema.columns import Int32s, Int64s, Records, find_equal, find_last_started, number_values
+from fastprof.schema.columns import (
+    Int32s,
+    Int64s,
+    Records,
+    find_equal,
+    find_last_started,
+    number_distinct_rows,
+    number_values,
+)
 from fastprof.schema.tables import build_texts
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.spelling import suggest_name
@@ -245,8 +253,8 @@ class ProgramMemory:
         if most <= _MOST:  # although buffers count each time that they are named
             return most
         traces = np.tile(plan.events["trace"].astype(np.int64), 2)
-        each = np.unique(np.stack([traces[named], names[named]]), axis=1)
-        return allocated + _sum_exactly(plan.buffers["size"][each[1]])
+        once, _ = number_distinct_rows([traces[named], names[named]])
+        return allocated + _sum_exactly(plan.buffers["size"][names[named[once]]])
 
     @cached_property
     def instruction(self) -> Int32s:

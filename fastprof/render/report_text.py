@@ -423,11 +423,17 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
 def _choose_columns(section: Section, table: pa.Table) -> list[str]:
     """Return the columns of a section, with the host if there are several: first, or second in a tree."""
     columns = list(section.columns or table.column_names)
-    columns = [name for name in columns if name not in section.parts or any(table[name].to_pylist())]
+    columns = [name for name in columns if name not in section.parts or _has_value(table[name])]
     if "host" in columns or "host" not in table.column_names or len(set(table["host"].to_pylist())) < 2:
         return columns
     columns.insert(0 if section.depth is None else 1, "host")
     return columns
+
+
+def _has_value(column: pa.ChunkedArray) -> bool:
+    """Return whether a value is neither null nor 0, false or empty."""
+    values = column.to_numpy()  # None becomes NaN among numbers
+    return bool((np.nan_to_num(values) != 0).any()) if values.dtype.kind == "f" else bool(values.any())
 
 
 def _drop_shared_program(columns: list[str], table: pa.Table) -> tuple[list[str], str | None]:

@@ -174,6 +174,16 @@ def number_distinct_rows(columns: Sequence[Numbers]) -> tuple[Int64s, Int32s]:
     return find_first_rows(number, count), number
 
 
+def number_sorted_rows(columns: Sequence[Numbers]) -> tuple[Int64s, Int64s]:
+    """Return the first row of each distinct key, by ascending keys, and the place of each row's key in that order. This
+    is ``numpy.unique`` of several columns, which sorts all rows as bytes."""
+    first, number = number_distinct_rows(columns)
+    order = sort_rows(*(column[first] for column in columns))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return first[order], place[number]
+
+
 def number_keys(columns: Sequence[Int64s]) -> tuple[Int32s, int]:
     """Return the number of each key, by first occurrence, and the number of keys. A key has at most four columns."""
     numbers = np.zeros(len(columns[0]), np.int32)

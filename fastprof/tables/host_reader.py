@@ -20,7 +20,15 @@ from fastprof.decode.plane_kinds import GPU_PLANES, find_device_of_plane
 from fastprof.decode.selection import Selection, Wanted
 from fastprof.decode.span_stats import XPROF
 from fastprof.errors import CaptureError
-from fastprof.schema.columns import Bools, Int32s, Int64s, find_rows_within, number_values, sort_rows
+from fastprof.schema.columns import (
+    Bools,
+    Int32s,
+    Int64s,
+    find_rows_within,
+    number_sorted_rows,
+    number_values,
+    sort_rows,
+)
 from fastprof.schema.tables import mark_nulls
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import (
@@ -76,15 +84,15 @@ def _add_ops(events: HostEvents, source: EventSource, metadata: Sequence[str]) -
         _find_long_names(events, rows),
     )
     plane = np.searchsorted([plane.last for plane in events.planes], rows, side="right")
-    _, op = np.unique(np.stack([programs, names, long_names]), axis=1, return_inverse=True)
-    _, first, number = np.unique(np.stack([plane, op.reshape(-1)]), axis=1, return_index=True, return_inverse=True)
+    _, op = number_sorted_rows([programs, names, long_names])
+    first, number = number_sorted_rows([plane, op])
     firsts = rows[first]
     short = [events.names[meta] for meta in events.meta[firsts].tolist()]
     full = [events.text(text) if text >= 0 else "" for text in long_names[first].tolist()]
     pairs = list(zip(short, full, strict=True))
     base = source.add_metas([text or name for name, text in pairs], [name if text else "" for name, text in pairs])
     own = base + np.arange(len(first), dtype=np.int32)
-    numbers = {_PROGRAM: programs[first], _SYMBOL: op.reshape(-1)[first].astype(np.int64) + 1}
+    numbers = {_PROGRAM: programs[first], _SYMBOL: op[first] + 1}
     for name in metadata:
         stat = events.stat(name).at(firsts)
         if name in numbers:

@@ -146,7 +146,7 @@ def find_gpu_annotations(
     first, row = number_distinct_rows([plane, events.meta[rows]])
     duration = np.maximum(events.duration_ps[rows], 0)
     sums = summarize_by(row, duration, len(first), _GPU_DURATIONS)
-    streams = np.bincount(np.unique(np.stack([row, stream]), axis=1)[0], minlength=len(first))
+    streams = np.bincount(row[number_distinct_rows([row, stream])[0]], minlength=len(first))
     names = [(events.planes[device].name, events.names[meta]) for device, meta in zip(
         plane[first].tolist(), events.meta[rows[first]].tolist(), strict=True,
     )]  # fmt: skip

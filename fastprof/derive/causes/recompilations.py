@@ -52,7 +52,7 @@ from fastprof.hlo.program_changes import (
     list_arguments,
 )
 from fastprof.hlo.programs import Modules, parse_program_id
-from fastprof.schema.columns import find_last_started
+from fastprof.schema.columns import find_last_started, find_least_by, number_values
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import MODULE_LINES, HostEvents
 from fastprof.tables.needs import Needs, unite_needs
@@ -83,7 +83,7 @@ def find_compilations(host: Host) -> list[Compilation]:
         return []
     database = every.steps_from(AUTO).database
     steps, begins = database.step, database.extent_begin_ps[database.present]
-    first_ps = int(begins.min()) if len(begins) else -_NEVER
+    first_ps = int(begins.min()) if len(begins) else -(1 << 63)
     chosen = steps if host is every else host.groups_from(AUTO).group_id
     group = groups.group_id[[each.row for each in compared]]
     known, ours = np.isin(group, steps).tolist(), np.isin(group, chosen).tolist()
@@ -142,21 +142,19 @@ def _list_programs(events: HostEvents, host: Host, keys: set[str]) -> dict[str, 
 
 def _find_first_runs(events: HostEvents) -> dict[int, int]:
     """Return the start of each program's first run, by id."""
-    first: dict[int, int] = {}
     rows, numbers = events.ints("program_id")
-    if len(rows):
-        order = np.argsort(events.start_ps[rows], kind="stable")
-        known, at = np.unique(numbers[order], return_index=True)
-        first = dict(zip(known.tolist(), events.start_ps[rows[order[at]]].tolist(), strict=True))
+    known, place = number_values(numbers)
+    first = dict(zip(known.tolist(), find_least_by(place, events.start_ps[rows], len(known)).tolist(), strict=True))
     for line in events.lines:
-        for row in range(line.first, line.last) if line.name in MODULE_LINES and not line.is_derived else ():
-            number = parse_program_id(events.names[events.meta[row]])
+        if line.name not in MODULE_LINES or line.is_derived:
+            continue
+        metas, place = number_values(events.meta[line.first : line.last])
+        starts = find_least_by(place, events.start_ps[line.first : line.last], len(metas))
+        for meta, start in zip(metas.tolist(), starts.tolist(), strict=True):
+            number = parse_program_id(events.names[meta])
             if number is not None:
-                first[number] = min(first.get(number, _NEVER), int(events.start_ps[row]))
+                first[number] = min(first.get(number, start), start)
     return first
-
-
-_NEVER: Final = 1 << 63
 
 
 def _compare_function(calls: list[Compilation], programs: list[_Program], modules: Modules) -> Iterator[Compilation]:

@@ -22,6 +22,7 @@ from fastprof.schema.columns import (
     Records,
     UInt8s,
     find_last_started,
+    number_sorted_rows,
     number_values,
     sort_rows,
     sum_by,
@@ -397,11 +398,12 @@ def _sum_explanations(events: HostEvents, pieces: Records) -> Records:
         some["group"] = _number_explanations(events, some)
         parts.append(np.frombuffer(gap_sums(some, events.meta, len(events.names)), GAP_SUM))
     sums = np.concatenate(parts)
-    keys = np.stack([sums[name] for name in ("kind", "cause", "group")])
-    keys, place = np.unique(keys, axis=1, return_inverse=True)
-    merged = np.zeros(keys.shape[1], GAP_SUM)
-    merged["kind"], merged["cause"], merged["group"] = keys
-    merged["time"] = sum_by(place.reshape(-1), sums["time"], len(merged))
+    keys = ("kind", "cause", "group")
+    firsts, place = number_sorted_rows([sums[name] for name in keys])
+    merged = np.zeros(len(firsts), GAP_SUM)
+    for name in keys:
+        merged[name] = sums[name][firsts]
+    merged["time"] = sum_by(place, sums["time"], len(merged))
     return merged
 
 

@@ -34,6 +34,7 @@ from fastprof.schema.columns import (
     add_exactly,
     count_bounds,
     find_first_rows,
+    number_distinct_rows,
     number_keys,
     number_values,
     sort_rows,
@@ -177,9 +178,10 @@ def read_torch_allocators(events: HostEvents, rows: Int32s) -> tuple[list[str], 
     """Return the names of allocators, CPU and GPU_0, sorted, and the number of each row's allocator."""
     _, kind = join_stat(rows, *events.ints("Device Type"))
     _, device = join_stat(rows, *events.ints("Device Id"))
-    keys, number = np.unique(np.stack([kind, np.maximum(device, 0)], axis=1), axis=0, return_inverse=True)
-    keyed = ["CPU" if kind == _CPU else f"GPU_{device}" for kind, device in keys.tolist()]
-    return _sort_names(keyed, number.reshape(-1))
+    device = np.maximum(device, 0)
+    first, number = number_distinct_rows([kind, device])
+    places = zip(kind[first].tolist(), device[first].tolist(), strict=True)
+    return _sort_names(["CPU" if kind == _CPU else f"GPU_{device}" for kind, device in places], number)
 
 
 def _sort_names(keyed: list[str], number: npt.NDArray[np.integer[Any]]) -> tuple[list[str], Int32s]:

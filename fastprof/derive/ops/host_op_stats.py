@@ -24,7 +24,7 @@ from fastprof.derive.ops import torch_calls
 from fastprof.derive.ops.device_ops import HostDeviceOps, MergedDeviceOps
 from fastprof.derive.ops.framework import group_by_framework_op, number_framework_ops
 from fastprof.derive.ops.op_table import Ops, OpTable, merge_ops
-from fastprof.schema.columns import Int64s, sum_by
+from fastprof.schema.columns import Int64s, number_sorted_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 
@@ -161,9 +161,8 @@ def _sum_calls(
     tracings: npt.NDArray[np.int64],
 ) -> list[TfFunction]:
     """Calls by function and value of the stat; both are few."""
-    kinds, inverse = np.unique(np.stack([meta.astype(np.int64), texts]), axis=1, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    size = kinds.shape[1]
+    first, inverse = number_sorted_rows([meta, texts])
+    size = len(first)
     count = np.bincount(inverse, minlength=size)
     total, most = np.zeros(size, np.int64), np.zeros(size, np.int64)
     np.add.at(total, inverse, self_time)
@@ -171,8 +170,8 @@ def _sum_calls(
     return merge_tf_functions(
         TfFunction(events.names[row], {mode: number}, {mode: time}, traced, compiler)
         for row, (mode, compiler), number, time, traced in zip(
-            kinds[0].tolist(),
-            (_MODES.get(events.text(text), (INVALID, "")) for text in kinds[1].tolist()),
+            meta[first].tolist(),
+            (_MODES.get(events.text(text), (INVALID, "")) for text in texts[first].tolist()),
             count.tolist(),
             total.tolist(),
             most.tolist(),

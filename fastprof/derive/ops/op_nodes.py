@@ -47,7 +47,16 @@ from fastprof.derive.ops.torch_calls import OpsAround, fill_work_of_calls
 from fastprof.derive.ops.training_passes import OTHER, PASSES, parse_scopes
 from fastprof.derive.steps.event_graph import find_enclosing
 from fastprof.derive.steps.event_origin import has_line, parse_frame
-from fastprof.schema.columns import DURATIONS, Bools, Float64s, Int32s, Int64s, number_values, sum_by
+from fastprof.schema.columns import (
+    DURATIONS,
+    Bools,
+    Float64s,
+    Int32s,
+    Int64s,
+    number_distinct_rows,
+    number_values,
+    sum_by,
+)
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS, HostEvents
 from fastprof.tables.needs import Needs, unite_needs
@@ -110,14 +119,12 @@ def find_host_nodes(host: OpHost) -> HostNodes:
     sites, site = _find_sites(events, rows)
     is_compiled = np.array([kind == XLA_OP for _, _, kind in threads.keys], bool)
     program = np.where(np.append(is_compiled, False)[op], read_program_ids(events)[1][rows], 0)
-    keys = np.stack([op, site, program])
-    every, first, node = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    place = np.argsort(order)[node.reshape(-1)]
-    count = len(order)
+    first, place = number_distinct_rows([op, site, program])
+    count = len(first)
     calls, own = np.bincount(place, minlength=count).tolist(), sum_by(place, self_ps, count, DURATIONS).tolist()
     each = []
-    for at, (number, where, program_id) in enumerate(every.T[order].tolist()):
+    keys = (column[first].tolist() for column in (op, site, program))
+    for at, (number, where, program_id) in enumerate(zip(*keys, strict=True)):
         _, name, kind = threads.keys[number]
         modules, stack = sites[where]
         each.append(
@@ -125,7 +132,7 @@ def find_host_nodes(host: OpHost) -> HostNodes:
         )
     of_row = np.full(len(events), -1, np.int32)
     of_row[rows[::-1]] = place[::-1]
-    return HostNodes(each, of_row, rows, place)
+    return HostNodes(each, of_row, rows, place.astype(np.int64))
 
 
 def _find_sites(events: HostEvents, rows: Int64s) -> tuple[list[tuple[tuple[str, ...], Stack]], Int64s]:
@@ -292,7 +299,10 @@ class _NodeKernels:
         )
 
     def _note(self, device: str, node: Int64s, kind: Int64s) -> None:
-        for place, number in np.unique(np.stack([node, kind])[:, node >= 0], axis=1).T.tolist():
+        first, _ = number_distinct_rows([node, kind])
+        for place, number in zip(node[first].tolist(), kind[first].tolist(), strict=True):
+            if place < 0:
+                continue
             self.devices[place].add(device)
             self.categories[place].add(self._ops[number].category)
 

@@ -25,6 +25,7 @@ from fastprof.schema.columns import (
     Records,
     UInt8s,
     find_least_by,
+    number_sorted_rows,
     sum_by,
     sum_exactly,
 )
@@ -466,9 +467,10 @@ def merge_memory(tables: Sequence[OpTable], row: Int64s, *, others_to_hbm: bool 
     operation = np.concatenate([*(table.memory.operation for table in tables), np.zeros(len(moved))]).astype(np.int64)
     space = np.concatenate([*(table.memory.space for table in tables), np.full(len(moved), HBM)])
     every = np.concatenate([*(table.memory.bytes for table in tables), moved])
-    keys, place = np.unique(np.stack([np.concatenate(owner), operation, space]), axis=1, return_inverse=True)
-    total = np.bincount(place.reshape(-1), every, keys.shape[1]).astype(np.float64)
-    return MemoryAccess(keys[0].astype(np.int32), keys[1].astype(np.uint8), keys[2], total)
+    op = np.concatenate(owner)
+    first, place = number_sorted_rows([op, operation, space])
+    total = np.bincount(place, every, len(first)).astype(np.float64)
+    return MemoryAccess(op[first].astype(np.int32), operation[first].astype(np.uint8), space[first], total)
 
 
 def _merge_children(parts: Sequence[Ops], row: Int64s) -> tuple[OpTable | None, Int32s | None]:

@@ -59,6 +59,7 @@ from fastprof.schema.columns import (
     find_least_by,
     join_values,
     number_distinct_rows,
+    number_sorted_rows,
     number_values,
     sum_by,
     sum_exactly,
@@ -548,9 +549,8 @@ def find_enclosing_module(op_events: OpEvents, begin: Int64s, end: Int64s, order
 def _list_children(offloaded: OffloadedOps, parent: Int64s) -> tuple[OpTable, Int64s]:
     """Return the ops of a SparseCore by the op that they ran for: a row for each (parent, op), and its parent."""
     known = parent >= 0
-    pairs, place = np.unique(np.stack([parent[known], offloaded.op[known]]), axis=1, return_inverse=True)
-    place, count = place.reshape(-1), pairs.shape[1]
-    rows = pairs[1]
+    first, place = number_sorted_rows([parent[known], offloaded.op[known]])
+    count, rows = len(first), offloaded.op[known][first]
     every = offloaded.table
     occurrences = np.bincount(place, minlength=count).astype(np.int64)
     share = occurrences / np.maximum(every.occurrences[rows], 1)
@@ -573,7 +573,7 @@ def _list_children(offloaded: OffloadedOps, parent: Int64s) -> tuple[OpTable, In
         bytes_source=every.bytes_source[rows],
         memory=_share_memory_accesses(every.memory, rows, share),
     )
-    return table, pairs[0]
+    return table, parent[known][first]
 
 
 def _share_memory_accesses(memory: MemoryAccess, rows: Int64s, share: Float64s) -> MemoryAccess:

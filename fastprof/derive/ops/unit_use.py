@@ -22,6 +22,7 @@ from fastprof.schema.columns import (
     find_last_started,
     find_most_by,
     number_distinct_rows,
+    number_sorted_rows,
     number_values,
     sum_by,
 )
@@ -212,14 +213,14 @@ def _list_op_spans(events: HostEvents, plane: Plane) -> _KeyedSpans:
         keep = np.flatnonzero(find_leaves(start, duration))
         start, duration, meta = start[keep], duration[keep], events.meta[line.first : line.last][keep]
         program = _find_program_at(events, modules, start)
-        pairs, which = np.unique(np.stack([program, meta.astype(np.int64)]), axis=1, return_inverse=True)
+        first, which = number_sorted_rows([program, meta])
         named = [
             keys.setdefault((_get_title(events, module) if module >= 0 else "", _get_title(events, op)), len(keys))
-            for module, op in zip(*pairs.tolist(), strict=True)
+            for module, op in zip(program[first].tolist(), meta[first].tolist(), strict=True)
         ]
         begin.append(start)
         end.append(start + duration)
-        number.append(np.array(named, np.int64)[which.ravel()])
+        number.append(np.array(named, np.int64)[which])
     return _join_spans(begin, end, number, list(keys))
 
 

@@ -22,6 +22,7 @@ from fastprof.schema.columns import (
     find_most_by,
     locate_percentile,
     number_owners,
+    number_sorted_rows,
     number_values,
     sort_rows,
     sum_by,
@@ -411,15 +412,15 @@ def describe_predictions(what_if: WhatIf, parallel: int) -> tuple[list[str], Int
     is_known = what_if.then_ps >= 0
     bound = is_known & (what_if.then_ps > what_if.least_ps)
     state = np.select([~is_known | (what_if.assumption == SERIAL), what_if.cores == 0, bound], [0, 1, 2], 3)
-    keys = np.stack([what_if.assumption, what_if.at_a_time, what_if.threads, what_if.cores, state])
-    distinct, of_row = np.unique(keys, axis=1, return_inverse=True)
+    keys = [what_if.assumption, what_if.at_a_time, what_if.threads, what_if.cores, state]
+    first, of_row = number_sorted_rows(keys)
     texts = [
         (ASSUMPTIONS[number] + _CORES[state]).format(
             n=parallel, k=k, t=threads, cores="1 core is" if cores == 1 else f"{cores:,} cores are"
         )
-        for number, k, threads, cores, state in distinct.T.tolist()
+        for number, k, threads, cores, state in zip(*(column[first].tolist() for column in keys), strict=True)
     ]
-    return texts, of_row.reshape(-1)
+    return texts, of_row
 
 
 _CORES: Final = (

@@ -23,6 +23,7 @@ from fastprof.schema.columns import (
     find_most_by,
     find_runs,
     join_parts,
+    number_sorted_rows,
     number_values,
     sort_rows,
     sum_by,
@@ -402,13 +403,14 @@ def _describe_moves(rows: ServingEvents, moves: Int64s) -> tuple[npt.NDArray[np.
         has, number = join_stat(moves, stat_rows, numbers)
         known &= has
         columns.append(number)
-    distinct, place = np.unique(np.stack(columns, axis=1)[known], axis=0, return_inverse=True)
+    columns = [column[known] for column in columns]
+    first, place = number_sorted_rows(columns)
     texts = [
         f"{rows.events.names[meta]} {rows.events.text(shape)} {rows.events.text(layout)}"
-        for meta, shape, layout in distinct.tolist()
+        for meta, shape, layout in zip(*(column[first].tolist() for column in columns), strict=True)
     ]
     ordered = sorted(set(texts))
     ranks = {text: i for i, text in enumerate(ordered)}
     rank = np.zeros(len(moves), np.int64)
-    rank[known] = np.array([ranks[text] for text in texts], np.int64)[place.ravel()]
+    rank[known] = np.array([ranks[text] for text in texts], np.int64)[place]
     return known, rank, ordered

@@ -30,6 +30,7 @@ from fastprof.schema.columns import (
     find_rows_within,
     join_values,
     number_keys,
+    number_sorted_rows,
     sort_rows,
 )
 from fastprof.schema.value_classes import dataclass
@@ -104,9 +105,10 @@ def _list_keys(events: HostEvents, rows: Int64s, key: Callable[[int, int], int])
     own, values = events.ints("program_id")
     has, place = find_present(own, rows)
     program[has] = values[place]
-    pairs, number = np.unique(np.stack([events.meta[rows], program]), axis=1, return_inverse=True)
-    keys = np.array([key(meta, of) for meta, of in pairs.T.tolist()], np.int64)
-    return keys[number.reshape(-1)] if len(keys) else np.zeros(0, np.int64)
+    metas = events.meta[rows]
+    first, number = number_sorted_rows([metas, program])
+    keys = [key(meta, of) for meta, of in zip(metas[first].tolist(), program[first].tolist(), strict=True)]
+    return np.array(keys, np.int64)[number]
 
 
 def _number_scopes(events: HostEvents) -> tuple[Int64s, Bools]:
