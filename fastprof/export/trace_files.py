@@ -42,7 +42,7 @@ from fastprof.export.trace_batches import (
     list_selected_ids,
     slice_events,
 )
-from fastprof.schema.columns import Int32s, Int64s, count_bounds, expand_ranges, find_equal
+from fastprof.schema.columns import Int32s, Int64s, count_bounds, expand_ranges, find_equal, number_distinct_rows
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_clocks import Offset, Offsets, align_clocks, make_host_clocks
 from fastprof.tables.host_reader import read_host, read_host_lines
@@ -290,15 +290,15 @@ def _join_stats(parts: list[StatBatch]) -> StatBatch:
 def _find_kinds(timeline: DerivedTimeline, shared: SharedStats, name_base: int) -> tuple[Int32s, Kinds]:
     """Return the kind of each event: its name, its long name, and the metadata whose stats it shows; and what kinds
     share."""
-    columns = np.stack([timeline.name, timeline.long_name, timeline.meta]).astype(np.int64)
-    kinds, kind = np.unique(columns, axis=1, return_inverse=True)
-    name, long_name, meta = np.ascontiguousarray(kinds, np.int32)
+    columns = (timeline.name, timeline.long_name, timeline.meta)
+    first_rows, kind = number_distinct_rows(columns)
+    name, long_name, meta = (column[first_rows] for column in columns)
     counts = np.where(meta >= 0, shared.first[meta + 1] - shared.first[meta], 0)
     first = count_bounds(counts)
     _, rows = expand_ranges(shared.first[np.maximum(meta, 0)], counts)
     stats = shared.columns.taken(rows)
     shared_by_kind = Kinds(name, long_name, join_texts(timeline.names), name_base, stats.native(), first)
-    return kind.reshape(-1).astype(np.int32), shared_by_kind
+    return kind, shared_by_kind
 
 
 CHROME, PERFETTO = "chrome", "perfetto"
