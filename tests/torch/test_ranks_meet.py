@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -56,3 +57,42 @@ def test_two_of_128_ranks() -> None:
     assert late[0]["detail"].startswith("2 of 128 ranks are recorded: other ranks may be slower.")
     cores = profile.report("pod_viewer").tables["cores"]["core_name"].to_pylist()
     assert set(cores) == {"a100_rank-0", "a100_rank-1"}
+
+
+def write_rank(folder: Path, rank: int, compute_ms: int) -> None:
+    """Write a rank of three that sums two buckets of gradients in each of six steps, of which the slowest rank computes
+    each for 14 ms; sums run beside the next bucket."""
+    events: list[dict[str, object]] = []
+
+    def run(name: str, stream: int, begin_ms: int, end_ms: int) -> None:
+        number = len(events) + 1
+        of = {"pid": 1, "tid": 1, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {"correlation": number}}
+        events.append(of | {"ph": "X", "ts": begin_ms * 1000 - 40, "dur": 5})
+        args = {"device": rank, "stream": stream, "correlation": number}
+        events.append({"ph": "X", "pid": rank, "tid": stream, "cat": "kernel", "name": name, "args": args,
+                       "ts": begin_ms * 1000, "dur": 1000 * (end_ms - begin_ms)})  # fmt: skip
+
+    for step in range(6):
+        at = 1 + 30 * step
+        events.append({"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation", "name": f"ProfilerStep#{step}",
+                       "ts": 1000 * at - 100, "dur": 29_900})  # fmt: skip
+        for bucket in (0, 1):
+            ready = at + compute_ms * (bucket + 1)
+            run("gemm", 7, ready - compute_ms, ready)
+            run("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 13, ready, at + 14 * (bucket + 1) + 1)
+    about = {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 3}, "baseTimeNanoseconds": 10**18}
+    (folder / f"rank{rank}.pt.trace.json").write_text(json.dumps(about | {"traceEvents": events}))
+
+
+def test_what_a_rank_computes_while_it_waits_counts_as_its_work(tmp_path: Path) -> None:
+    """Of each bucket the slow rank works 4 ms longer; what it does before the first meeting is not on the path. Ranks
+    that come first compute the next bucket while they wait."""
+    for rank, compute_ms in enumerate((10, 14, 10)):
+        write_rank(tmp_path, rank, compute_ms)
+    profile = fastprof.load(tmp_path)
+    report = profile.communication()
+    rows = {row["host"]: row for row in report.tables["blame"].to_pylist()}
+    assert {host: row["excess_ps"] // 10**9 for host, row in rows.items()} == {"rank0": 0, "rank1": 44, "rank2": 0}
+    assert rows["rank1"]["saved_ps"] == 44 * 10**9 and report.scalars["straggler_host"].value == "rank1"
+    (finding,) = (row for row in profile.diagnosis().tables["findings"].to_pylist() if row["cause"] == "straggler")
+    assert (finding["host"], finding["cost_ps"]) == ("rank1", 48 * 10**9)

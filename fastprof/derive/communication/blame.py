@@ -5,7 +5,12 @@
 
 At each meeting the path goes to the host that came last, and on to its meeting before. Work and transfer on the path
 add up to its time, to the picosecond. A host that works longer than the median of those it meets, on the path, delays
-all, even those that then make others wait in their turn.
+all, even those that then make others wait in their turn. Where collectives run beside compute, hosts that wait go on
+working: what they compute during the meeting before counts in this comparison, because without the wait they would
+compute it later.
+
+    slow host   |=backward 1=|=backward 2=|      |T|  sums of gradients: [1], [2]
+    other host  |=1=|=2=|[1]........|T|[2]..|T|       its work before [2] is what it computes beside [1]
 """
 
 from __future__ import annotations
@@ -61,7 +66,8 @@ class Blame:
     would wait less, had it come with the next to last host; ``on_path_ps``: its work on the path; ``excess_ps``: part
     of that beyond the median of the other hosts; ``saved_ps``: upper bound of the time saved if it works like the
     median; ``steps``: number of steps with an excess. ``work`` and ``wait`` have an element for each of the ``rows``,
-    which are hosts at meetings: the work before, or -1 if unknown, and the wait for the last host."""
+    which are hosts at meetings: the work since the meeting before, with what the host computed during it, or -1 if
+    unknown, and the wait for the last host."""
 
     meetings: Int64s
     last_count: Int64s
@@ -102,21 +108,24 @@ def assign_blame(clocks: Clocks, step: Int64s) -> Blame:
 
 class _MeetingLinks:
     """Links between the rows of meetings. By row: ``previous``, the row of the host's last meeting that had ended, or
-    -1; ``work``, the time from that end to the begin, or -1; ``usual``, the median work of the others. By meeting:
-    ``last``, the row that came last; ``ahead``, its distance to the next to last; ``many``, the number of hosts."""
+    -1; ``apart``, the time from that end to the begin; ``work``, that time and what the host computes during the last
+    meeting, or -1; ``net``, its difference from the median of the others. By meeting: ``last``, the row that came last;
+    ``ahead``, its distance to the next to last; ``many``, the number of hosts."""
 
     def __init__(self, rows: MeetingRows) -> None:
         count = int(rows.meeting.max()) + 1 if len(rows) else 0
         self.rows, self.last = rows, find_last_rows(rows, count)
         self.previous = _find_previous(rows)
         has = self.previous >= 0
-        self.work = np.where(has, rows.begin_ps - rows.end_ps[self.previous], -1)
+        self.apart = rows.begin_ps - rows.end_ps[self.previous]
+        hidden = rows.hidden_ps[self.previous] if len(rows.hidden_ps) else 0
+        self.work = np.where(has, self.apart + hidden, -1)
         last_begin = rows.begin_ps[self.last]
         self.wait = last_begin[rows.meeting] - rows.begin_ps
         self.many = np.bincount(rows.meeting, minlength=count)
         self.ahead = measure_gaps(rows, self.last)
-        self.usual = np.zeros(len(rows), np.int64)
-        self.usual[has] = find_median_of_others(rows.meeting[has], self.work[has])
+        self.net = np.zeros(len(rows), np.int64)
+        self.net[has] = self.work[has] - find_median_of_others(rows.meeting[has], self.work[has])
 
 
 def _find_previous(rows: MeetingRows) -> Int64s:
@@ -138,9 +147,9 @@ def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sum
     left, arrived = _walk_back(seen, top)
     transfer = int((rows.end_ps[left] - rows.begin_ps[arrived]).sum())
     path = arrived[:-1]  # nothing is known of the work before the first meeting
-    work, meeting, host = seen.work[path], rows.meeting[path], rows.host[path]
-    net = work - seen.usual[path]
-    excess = np.maximum(net, 0)
+    work, meeting, host = seen.apart[path], rows.meeting[path], rows.host[path]
+    net = seen.net[path]
+    excess = np.clip(net, 0, work)
     count = len(clocks.known)
     sums["on_path"] += sum_by(host, work, count)
     sums["excess"] += sum_by(host, excess, count)

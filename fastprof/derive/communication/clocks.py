@@ -17,6 +17,7 @@ If a host counts its steps from another one on than the others, its ends scatter
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -50,17 +51,19 @@ _GOLDEN: Final = 0.6180339887498949
 @dataclass(frozen=True, slots=True)
 class MeetingRows:
     """A row per host at a meeting of several hosts: when the last of its devices began and the first was done, by its
-    own clock."""
+    own clock, and how long it computed meanwhile, empty if no host did."""
 
     meeting: Int64s
     host: Int64s
     begin_ps: Int64s
     end_ps: Int64s
+    hidden_ps: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def take(self, rows: Int64s | Bools) -> MeetingRows:
         if rows.dtype == np.bool_ and rows.all():
             return self  # there are many
-        return MeetingRows(*(getattr(self, name)[rows] for name in self.__slots__))
+        columns = (getattr(self, name) for name in self.__slots__)
+        return MeetingRows(*(column[rows] if len(column) else column for column in columns))
 
     def __len__(self) -> int:
         return len(self.host)
@@ -483,7 +486,7 @@ def compare_clocks(met: HostMeetings, names: Sequence[str], shift: Int64s | None
     by_host = (getattr(ranked, name)[rank] for name in ClockFit.__slots__ if name not in ("part", "reference"))
     fit = ClockFit(ranked.part[rank], order[ranked.reference[rank]], *by_host)
     begin, end = ranked.corrected(rows.host, rows.begin_ps), ranked.corrected(rows.host, rows.end_ps)
-    by_reference = MeetingRows(rows.meeting, order[rows.host], begin, end)
+    by_reference = MeetingRows(rows.meeting, order[rows.host], begin, end, rows.hidden_ps)
     del rows, begin, end  # there are many
     attended = np.bincount(by_reference.host, minlength=count)
     slack = np.where(attended < FEWEST, 0, 3 * np.minimum(fit.residual_ps, _find_usual_residual(fit)))
@@ -511,7 +514,7 @@ def _drop_bad_rows(rows: MeetingRows) -> MeetingRows:
 def _rank_rows(rows: MeetingRows, rank: Int64s) -> MeetingRows:
     """Drop damaged rows, number hosts in the order of their names, and sort by host."""
     rows = _drop_bad_rows(rows)
-    return sort_meeting_rows(MeetingRows(rows.meeting, rank[rows.host], rows.begin_ps, rows.end_ps))
+    return sort_meeting_rows(MeetingRows(rows.meeting, rank[rows.host], rows.begin_ps, rows.end_ps, rows.hidden_ps))
 
 
 def _find_usual_residual(fit: ClockFit) -> Int64s:

@@ -343,7 +343,7 @@ class DeviceArrivals(NamedTuple):
     """Arrivals of a device, by begin on the clock of its ops. ``group``: of the step in which it begins, or -1; begin
     and end are by the host's clock, the duration by the core's. ``blocks``: nothing else runs until it ends, so that
     its end shows when the last device came; ``bytes``: NO_BYTES if unknown; ``waited``: something else runs, but the
-    device waited for the end, which shows the same."""
+    device waited for the end, which shows the same; ``hidden_ps``: time in which the device computes."""
 
     op: Int32s
     group: Int64s
@@ -353,6 +353,7 @@ class DeviceArrivals(NamedTuple):
     blocks: Bools
     bytes: Int64s
     waited: Bools
+    hidden_ps: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,9 +361,9 @@ class HostArrivals:
     """Arrivals of a host, by op, group, device and begin, if it is known which devices belong together. They are many,
     so each column has the narrowest type that holds it. ``group``: place among ``groups``; ``device``: place among the
     host's; ``team``: the group of devices in which the device takes part; ``beyond_ps``: time from begin to end beyond
-    the duration; ``bytes``, ``waited``: empty if unknown for all; ``grouped``: number of arrivals left out, because it
-    is unknown which devices belong together; ``of_steps``: number of steps of the host with arrivals, if only some are
-    here."""
+    the duration; ``bytes``, ``waited``, ``hidden_ps``: empty if unknown for all, or 0; ``grouped``: number of arrivals
+    left out, because it is unknown which devices belong together; ``of_steps``: number of steps of the host with
+    arrivals, if only some are here."""
 
     op: npt.NDArray[Any]
     group: npt.NDArray[Any]
@@ -377,6 +378,7 @@ class HostArrivals:
     grouped: int
     of_steps: int | None = None
     waited: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    hidden_ps: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.op)
@@ -391,17 +393,26 @@ _NONE: Final = np.zeros(0, np.int64)
 
 _BY_ROW: Final = (
     "op", "group", "device", "team", "begin_ps", "duration_ps", "beyond_ps", "blocks", "bytes", "waited",
+    "hidden_ps",
 )  # fmt: skip
 
 
-def find_device_arrivals(flights: Flights, chosen: Int64s, group: Int64s, *, is_gpu: bool) -> DeviceArrivals:
+def find_device_arrivals(
+    flights: Flights, chosen: Int64s, group: Int64s, hidden_ps: Int64s, *, is_gpu: bool
+) -> DeviceArrivals:
     """Return the arrivals of flights. ``chosen``: flights of operations whose devices wait for each other, by begin;
-    ``group``: of these."""
+    ``group``: of these; ``hidden_ps``: of all flights."""
     duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
     blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
     times = (flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen], duration_ps)
     return DeviceArrivals(
-        flights.op[chosen], group, *times, blocks, flights.bytes[chosen], _has_waited(flights)[chosen]
+        flights.op[chosen],
+        group,
+        *times,
+        blocks,
+        flights.bytes[chosen],
+        _has_waited(flights)[chosen],
+        hidden_ps[chosen],
     )
 
 
@@ -415,7 +426,7 @@ def _has_waited(flights: Flights) -> Bools:
 def join_arrivals(parts: Sequence[DeviceArrivals], teams: Sequence[Int64s], *, sized: bool) -> HostArrivals:
     """Join the devices of a host. ``teams``: of the rows of each device, or -1; ``sized``: whether bytes matter."""
     each = [DeviceArrivals(*(np.zeros(0, kind) for kind in _TYPES)), *parts]
-    op, group, begin, end, duration, blocks, size, waited = (
+    op, group, begin, end, duration, blocks, size, waited, hidden = (
         np.concatenate(column) for column in zip(*each, strict=True)
     )
     device = number_owners([len(part.op) for part in parts])
@@ -438,10 +449,11 @@ def join_arrivals(parts: Sequence[DeviceArrivals], teams: Sequence[Int64s], *, s
         groups=groups,
         grouped=len(team) - len(rows),
         waited=waited[rows] if waited.any() else waited[:0],
+        hidden_ps=narrow_column(hidden[rows] if hidden.any() else hidden[:0]),
     )
 
 
-_TYPES: Final = ("i4", "i8", "i8", "i8", "i8", "?", "i8", "?")
+_TYPES: Final = ("i4", "i8", "i8", "i8", "i8", "?", "i8", "?", "i8")
 
 
 def limit_rows(hosts: int, devices: int) -> int:

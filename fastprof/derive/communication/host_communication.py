@@ -323,7 +323,7 @@ def _measure_device(
         steps,
         whole,
         OperationSums.of(flights, exposed_ps, hidden_ps),
-        find_device_arrivals(flights, chosen, group, is_gpu=plane.kind == "GPU"),
+        find_device_arrivals(flights, chosen, group, hidden_ps, is_gpu=plane.kind == "GPU"),
         list_direct_links(flights, activity.direct, kind_of_op),
     )
 

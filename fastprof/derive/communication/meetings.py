@@ -66,7 +66,7 @@ from fastprof.tables.host_spill import Stored
 class Occurrences:
     """Occurrences of collectives; rows of one device, op and step follow each other, by begin. ``device``: number among
     those of all hosts; ``op``: place among the operations of all; ``step``: -1 if there is none; ``size``: empty unless
-    the hosts are ranks of PyTorch; ``waited``: empty if no device waited."""
+    the hosts are ranks of PyTorch; ``waited``, ``hidden_ps``: empty if no device waited, or computed."""
 
     host: Int32s
     device: Int32s
@@ -79,6 +79,7 @@ class Occurrences:
     blocks: Bools
     size: Int64s
     waited: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    hidden_ps: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def take(self, rows: Int64s | Bools | slice) -> Occurrences:
         columns = (getattr(self, name) for name in self.__slots__)
@@ -232,7 +233,8 @@ class MeetingBlock:
 class MeetingHosts:
     """Hosts at meetings of several, by meeting and host. ``begin_ps``: when the last of its devices began; ``end_ps``:
     when the first was done; ``first``, ``last``: devices; ``first_begin_ps``: when the first began; ``shows``: whether
-    the device that was done first waited until then."""
+    the device that was done first waited until then; ``hidden_ps``: the shortest time in which a device computed, empty
+    if none did."""
 
     def __init__(self, met: MatchedRows, meeting: Int64s, several: Bools) -> None:
         rows, pairs = met.rows, met.first_of_pair
@@ -253,6 +255,7 @@ class MeetingHosts:
         done = _find_first_where(rows.end_ps == np.repeat(end, many), pairs)
         shows = rows.blocks[done] | rows.waited[done] if len(rows.waited) else rows.blocks[done]
         self.shows = shows[chosen]
+        self.hidden_ps = _find_least(rows.hidden_ps, pairs)[chosen] if len(rows.hidden_ps) else rows.hidden_ps
 
 
 def _find_least(values: Int64s, first: Int64s) -> Int64s:
@@ -305,7 +308,7 @@ class SessionArrivals:
         self._pieces: list[_ArrivalPiece] = []
         self._many = np.zeros(0, np.int64)
         self._kept_steps: list[KeptSteps] = []
-        self._sized = self._any_waited = False
+        self._sized = self._any_waited = self._any_hidden = False
 
     def add(self, host: HostCommunication, arrivals: HostArrivals, places: Int64s, numbers: StepNumbers) -> None:
         """Add a host. ``places``: of its operations among those of all. Raise UnreadableError if the disk has no
@@ -324,9 +327,11 @@ class SessionArrivals:
             "blocks": arrivals.blocks,
             "size": _choose_sizes(host, arrivals),
             "waited": arrivals.waited if len(arrivals.waited) else np.zeros(len(arrivals), np.bool_),
+            "hidden_ps": arrivals.hidden_ps if len(arrivals.hidden_ps) else np.zeros(len(arrivals), np.int64),
         }
         self._sized |= len(arrivals.bytes) > 0
         self._any_waited |= len(arrivals.waited) > 0
+        self._any_hidden |= len(arrivals.hidden_ps) > 0
         self._kept_steps.append(KeptSteps(arrivals.of_steps, narrow_column(np.unique(rows["step"]))))
         own = np.bincount(op, minlength=len(self._many))
         own[: len(self._many)] += self._many
@@ -425,6 +430,7 @@ class SessionArrivals:
             blocks=of["blocks"],
             size=of["size"] if self._sized else of["size"][:0],
             waited=of["waited"] if self._any_waited else of["waited"][:0],
+            hidden_ps=of["hidden_ps"] if self._any_hidden else of["hidden_ps"][:0],
         )
         stepless = np.flatnonzero(rows.step < 0)
         if not len(stepless):
@@ -453,6 +459,7 @@ _ALL: Final = (-1 << 62, 1 << 62)
 _TYPES: Final = {
     "host": np.int32, "device": np.int32, "op": np.int32, "team": np.int32, "step": np.int64, "begin_ps": np.int64,
     "duration_ps": np.int64, "beyond_ps": np.int64, "blocks": np.bool_, "size": np.int64, "waited": np.bool_,
+    "hidden_ps": np.int64,
 }  # fmt: skip
 
 
@@ -520,7 +527,7 @@ _COLUMNS: Final = {
 }  # fmt: skip
 _OF_HOSTS: Final = {
     "meeting": np.int32, "host": np.int32, "first": np.int32, "last": np.int32, "begin_ps": np.int64,
-    "end_ps": np.int64, "first_begin_ps": np.int64, "shows": np.bool_,
+    "end_ps": np.int64, "first_begin_ps": np.int64, "shows": np.bool_, "hidden_ps": np.int64,
 }  # fmt: skip
 
 
@@ -613,10 +620,12 @@ class _SharedMeetings:
         first = (np.cumsum(many) - many)[order]
         meeting, rows = expand_ranges(first, many[order])
         del of["meeting"]
-        taken = {name: of.pop(name)[rows] for name in [*of]}  # one by one, because there are many
+        empty = [name for name in of if not len(of[name])]
+        taken = {name: of.pop(name)[() if name in empty else rows] for name in [*of]}  # one by one: there are many
         self.first, self.last, self.first_begin_ps = taken["first"], taken["last"], taken["first_begin_ps"]
         self.shows = taken["shows"]
-        self.attended = MeetingRows(meeting, taken["host"].astype(np.int64), taken["begin_ps"], taken["end_ps"])
+        host = taken["host"].astype(np.int64)
+        self.attended = MeetingRows(meeting, host, taken["begin_ps"], taken["end_ps"], taken["hidden_ps"])
 
     def ahead(self, time_ps: Int64s, error_ps: Int64s) -> tuple[Int64s, Int64s]:
         """Return the rows that are later than all others of their meetings by more than four errors, and these
