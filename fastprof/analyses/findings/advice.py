@@ -174,6 +174,11 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
         PYTORCH: "Start the profiler with with_stack=True, which shows whether Python runs. Otherwise an autograd "
                  "thread may wait, or the work is not recorded.",
     },
+    "synchronization": {
+        UNKNOWN: "Launch further work before the host waits for the device.",
+        PYTORCH: "Keep values on the device: .item(), .tolist(), .cpu(), nonzero() and conditions on tensors wait for "
+                 "it. Read them once per step, after the next work is launched. with_stack=True shows the lines.",
+    },
     "tail": {
         UNKNOWN: "The profiler may be stopping: exclude this time when you compare steps.",
     },

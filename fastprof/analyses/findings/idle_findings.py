@@ -93,6 +93,13 @@ _EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!$|.*__inference_)|
 """Events of TensorFlow that execute a single op."""
 
 
+_AFTER_WAIT: Final = (
+    "The device becomes idle while this waits for it: the host has launched nothing ahead, and the device stays idle "
+    "until the host launches again."
+)
+"""What explains silence of the host, if an event does."""
+
+
 def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
     """Find causes of gaps, apart from those that other rules judge."""
     between = _measure_python_between(facts)
@@ -110,9 +117,10 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
         beside = facts.per_device(facts.measure_concurrent_time(recorded))
         is_bound = beside > NOTABLE * cost
         waits = event is not None and cause in _UNSURE and waits_for_device(event)
-        known = None if waits else event
-        detail = None
-        if waits:
+        known, topic, detail = None if waits else event, cause, None
+        if event is not None and cause == "silent":
+            known, topic, detail = event, "synchronization", _AFTER_WAIT
+        elif waits:
             detail = f"Meanwhile the host waits for the device: {fit_text(str(event), _LETTERS)}."
         elif is_bound:
             detail = (
@@ -125,7 +133,7 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
             cost,
             _judge_certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
-            facts.advise(advice.ON_CPU.get(cause, cause) if _is_on_cpu(facts) else cause),
+            facts.advise(advice.ON_CPU.get(cause, cause) if _is_on_cpu(facts) else topic),
             is_bound=is_bound,
             host=rows.find_main(rows.host, MOSTLY),
             device=rows.find_main(rows.device, MOSTLY),

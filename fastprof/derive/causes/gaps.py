@@ -45,7 +45,7 @@ import numpy as np
 from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.device_events import sort_op_events
-from fastprof.derive.devices.op_names import is_kineto
+from fastprof.derive.devices.op_names import is_kineto, is_op
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
     COMPUTE,
@@ -62,8 +62,8 @@ from fastprof.derive.ops.device_time import (
     make_span_records,
 )
 from fastprof.derive.ops.launches import find_launches
-from fastprof.derive.steps.event_graph import PIECE
-from fastprof.derive.steps.event_origin import Origin, has_line, is_built_in
+from fastprof.derive.steps.event_graph import PIECE, find_enclosing
+from fastprof.derive.steps.event_origin import Origin, has_line, is_built_in, waits_for_device
 from fastprof.derive.steps.grouping import NEVER, find_step_markers
 from fastprof.derive.steps.host_calls import find_function_within, find_loader_calls, find_op_runs
 from fastprof.derive.steps.host_causes import (
@@ -418,7 +418,8 @@ def _cut_pieces(device: _Device, host: Records, codes: UInt8s, steps: StepInterv
 
 def _mark_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pieces: Records) -> Records:
     """Mark silence in pieces of a GPU that PyTorch drives without recorded Python frames: what lies in an annotation
-    and in no op. After the last work of the device, nothing shows that it waits."""
+    and in no op. If the GPU became idle while the host waited for it, that wait explains the silence: nothing was
+    launched ahead. After the last work of the device, nothing shows that it waits."""
     is_silent = device.ran.plane.kind == "GPU" and is_kineto(events) and not causes.origins.names[Origin.PYTHON].any()
     if not is_silent or not len(pieces):
         return pieces
@@ -427,8 +428,30 @@ def _mark_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pi
     after = pieces["begin"] >= _find_last_end(device)
     pieces["cause"][silent] = _NUMBER["silent"]
     pieces["cause"][after & (silent | (pieces["cause"] == _NUMBER["idle"]))] = _NUMBER["tail"]
-    pieces["row"][silent & (causes.code[pieces["row"]] == Code.PYTHON)] = -1
+    pieces["row"][silent] = _find_waits_before(events, device, pieces["begin"][silent])
     return pieces
+
+
+def _find_waits_before(events: HostEvents, device: DeviceTime, time_ps: Int64s) -> Int64s:
+    """Return the outermost op, else the call, in which the host waited for the device when each of its idle intervals
+    began, at times in these; -1 if it did not wait."""
+    waits = np.array([waits_for_device(name) for name in events.names], np.bool_)
+    rows = np.flatnonzero(waits[events.meta])
+    rows = rows[np.argsort(events.start_ps[rows], kind="stable")]
+    idle = np.flatnonzero(device.state == IS_IDLE)
+    if not len(rows) or not len(idle):
+        return np.full(len(time_ps), -1)
+    interval = idle[np.maximum(find_last_started(device.start_ps[idle], time_ps), 0)]
+    since = device.start_ps[interval]
+    place = find_last_started(events.start_ps[rows], since)
+    row = rows[np.maximum(place, 0)]
+    reaches = add_durations(events.start_ps[row], np.maximum(events.duration_ps[row], 0)) >= since
+    row[(place < 0) | ~reaches | (time_ps < since) | (time_ps >= device.end_ps[interval])] = -1
+    above = np.append(find_enclosing(events), -1)
+    of_op = np.append(is_op(events)[events.meta], False)
+    while (outer := of_op[above[row]]).any():
+        row = np.where(outer, above[row], row)
+    return row
 
 
 def _mark_op_runs(events: HostEvents, pieces: Records) -> Records:
