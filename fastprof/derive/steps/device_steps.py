@@ -33,6 +33,7 @@ from fastprof.schema.columns import (
     Int64s,
     add_durations,
     merge_spans,
+    number_sorted_rows,
     number_values,
     sort_rows,
 )
@@ -362,9 +363,9 @@ class ProgramExecutions:
             *(None if times is None else times[keep] for times in (self.run, self.device_begin_ps, self.device_end_ps)),
         )
 
-    def of_module(self, name: str) -> ProgramExecutions:
-        """Return the executions of one program."""
-        return self.chosen(np.array([module == name for module in self.modules], np.bool_)[self.module])
+    def of_modules(self, names: Sequence[str]) -> ProgramExecutions:
+        """Return the executions of these programs."""
+        return self.chosen(np.array([module in names for module in self.modules], np.bool_)[self.module])
 
     def counts(self) -> Counter[str]:
         """Return how often each module was executed."""
@@ -382,17 +383,43 @@ def find_executions(events: HostEvents) -> list[ProgramExecutions]:
     return [] if plane is None else [_find_host_executions(events, plane)]
 
 
-def find_main_module(of_planes: list[ProgramExecutions]) -> str | None:
-    """Return the program whose executions take most time on all devices together; of equals the first by name."""
+def find_step_modules(of_planes: list[ProgramExecutions]) -> list[str]:
+    """Return the program whose executions take most time on all devices together, of equals the first by name; then the
+    programs of the same function whose executions take a similar time: it was compiled again, for other shapes, and
+    each runs in the place of the others."""
     time: Counter[str] = Counter()
+    count: Counter[str] = Counter()
     for of_plane in of_planes:
+        count += of_plane.counts()
         took = of_plane.end_ps - of_plane.begin_ps
         high, low = (np.zeros(len(of_plane.modules), np.int64) for _ in range(2))
         np.add.at(high, of_plane.module, took >> _HALF)  # the sum may take more than 64 bits
         np.add.at(low, of_plane.module, took & (1 << _HALF) - 1)
         for name, above, below in zip(of_plane.modules, high.tolist(), low.tolist(), strict=True):
             time[name] += (above << _HALF) + below
-    return min(time, key=lambda name: (-time[name], name), default=None)
+    main = min(time, key=lambda name: (-time[name], name), default=None)
+    if main is None or _is_unnamed(main):
+        return [] if main is None else [main]
+
+    def is_alike(name: str) -> bool:
+        own, usual = time[name] * count[main], time[main] * count[name]
+        return _strip_id(name) == _strip_id(main) and usual <= _ALIKE * own and own <= _ALIKE * usual
+
+    return [main, *sorted(name for name in time if name != main and count[name] and is_alike(name))]
+
+
+_ALIKE: Final = 4
+"""Largest ratio of the mean times of executions that take each other's place."""
+
+
+def _strip_id(name: str) -> str:
+    """Return the name of a program without its id: ``jit_f`` of ``jit_f(7)``."""
+    return name.partition("(")[0]
+
+
+def _is_unnamed(name: str) -> bool:
+    """Return whether different functions share the name, as lambdas do."""
+    return not _strip_id(name) or "lambda" in name
 
 
 def count_execution_steps(events: HostEvents) -> int:
@@ -511,10 +538,8 @@ def _find_host_executions(events: HostEvents, plane: Plane) -> ProgramExecutions
     rows, at, beside = np.intersect1d(stat.rows, runs, assume_unique=True, return_indices=True)
     here = (rows >= plane.first) & (rows < plane.last)
     of_module, of_run = stat.value[at[here]], run[beside[here]]
-    keys, of = np.unique(np.stack([of_module, of_run], 1), axis=0, return_inverse=True)
-    return _bound_executions(
-        events, plane, rows[here].astype(np.int64), of.reshape(-1).astype(np.int64), of_module, keys[:, 1]
-    )
+    first, of = number_sorted_rows([of_module, of_run])
+    return _bound_executions(events, plane, rows[here].astype(np.int64), of, of_module, of_run[first])
 
 
 def _bound_executions(

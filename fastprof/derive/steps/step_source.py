@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fastprof.derive.steps import device_steps, grouping, inferred_steps
-from fastprof.derive.steps.device_steps import ProgramExecutions, find_executions, find_main_module
+from fastprof.derive.steps.device_steps import ProgramExecutions, find_executions, find_step_modules
 from fastprof.derive.steps.event_graph import EventForest
 from fastprof.derive.steps.grouping import Groups, make_naming
 from fastprof.derive.steps.inferred_steps import find_loader_steps, group_by_execution
@@ -243,8 +243,8 @@ def _choose_automatically(
     if (of_loader := _make_loader_source(groups)) is not None:
         return of_loader
     of_planes = find_executions(groups.events)
-    main = find_main_module(of_planes)
-    count = max((of_plane.counts()[main] for of_plane in of_planes), default=0) if main is not None else 0
+    mains = find_step_modules(of_planes)
+    count = max((sum(map(of_plane.counts().__getitem__, mains)) for of_plane in of_planes), default=0)
     if count >= inferred_steps.LEAST_REPEATS:
         return _make_module_source(groups, every=False)
     source = _make_annotation_source(groups, forest) or _make_launch_source(groups)
@@ -302,14 +302,19 @@ def _make_marker_source(groups: Groups, marked: Int64s) -> StepSource:
 def _make_module_source(groups: Groups, *, every: bool) -> StepSource:
     events = groups.events
     of_planes = find_executions(events)
-    main = find_main_module(of_planes)
-    if main is None:
+    mains = find_step_modules(of_planes)
+    if not mains:
         return _make_empty_source(groups, "no executions of compiled programs in this capture")
     if every:
         return _make_execution_source(groups, of_planes, MODULES, "each execution of a compiled program is a step")
     several = len({name for runs in of_planes for name in runs.counts()}) > 1
-    what = shorten_name(main, LONG) + (", the program with the most time," if several else "")
-    chosen = [of_plane.of_module(main) for of_plane in of_planes]
+    others = ""
+    if len(mains) > 1:
+        others = f" and of {count_noun(len(mains) - 1, 'other program', 'other programs')} of its function"
+    elif several:
+        others = ", the program with the most time,"
+    what = shorten_name(mains[0], LONG) + others
+    chosen = [of_plane.of_modules(mains) for of_plane in of_planes]
     return _make_execution_source(groups, chosen, MODULES, f"each execution of {what} is a step")
 
 
