@@ -127,11 +127,11 @@ def _compare_calls(events: HostEvents, host: Host, calls: Sequence[Compilation])
 
 
 def _list_programs(events: HostEvents, host: Host, keys: set[str]) -> dict[str, list[_Program]]:
-    """List the programs of these functions, in the order in which they first ran."""
-    first = _find_first_runs(events)
+    """List the programs of these functions that the capture has, or that ran, by number."""
+    first, titles = _find_first_runs(events)
+    titles |= {number: host.modules.title(number) or "" for number in host.modules.program_ids}
     programs: dict[str, list[_Program]] = {}
-    for number in host.modules.program_ids:
-        title = host.modules.title(number) or ""
+    for number, title in titles.items():
         key = make_key(parse_function(title)[1])
         if key in keys:
             programs.setdefault(key, []).append(_Program(number, title, first.get(number)))
@@ -140,8 +140,9 @@ def _list_programs(events: HostEvents, host: Host, keys: set[str]) -> dict[str, 
     return programs
 
 
-def _find_first_runs(events: HostEvents) -> dict[int, int]:
-    """Return the start of each program's first run, by id."""
+def _find_first_runs(events: HostEvents) -> tuple[dict[int, int], dict[int, str]]:
+    """Return the start of each program's first run, and the titles that runs have, by id."""
+    titles: dict[int, str] = {}
     rows, numbers = events.ints("program_id")
     known, place = number_values(numbers)
     first = dict(zip(known.tolist(), find_least_by(place, events.start_ps[rows], len(known)).tolist(), strict=True))
@@ -154,7 +155,8 @@ def _find_first_runs(events: HostEvents) -> dict[int, int]:
             number = parse_program_id(events.names[meta])
             if number is not None:
                 first[number] = min(first.get(number, start), start)
-    return first
+                titles[number] = events.names[meta]
+    return first, titles
 
 
 def _compare_function(calls: list[Compilation], programs: list[_Program], modules: Modules) -> Iterator[Compilation]:
@@ -203,7 +205,8 @@ def _compare(call: Compilation, program: _Program, earlier: Sequence[_Program], 
         return replace(call, reason=NO_EARLIER)
     readable = [each for each in earlier[-_MOST_COMPARED:] if each.arguments is not None]
     if program.arguments is None or not readable:
-        return replace(call, reason=DAMAGED)
+        kept = {each.number for each in (program, *earlier)} <= set(modules.program_ids)
+        return replace(call, reason=DAMAGED if kept else NO_PROGRAM)
     nearest = _choose_nearest(program, readable)
     if nearest is None:
         return replace(call, reason=OTHER_FUNCTION)
