@@ -218,7 +218,7 @@ def _list_lines(source: _Source, reports: Mapping[str, AnalysisReport], look: Lo
     from fastprof.render import as_text
 
     overview, diagnosis = (reports[name] for name in FIRST_REPORTS)
-    yield from as_text.wrap_paragraph(_describe_capture(overview, source), look, "")
+    yield from as_text.wrap_paragraph(_describe_capture(overview, diagnosis, source), look, "")
     yield ""
     incomplete = diagnosis.scalars["incomplete"].value
     texts = [str(incomplete)] if incomplete else []
@@ -250,14 +250,16 @@ def _cut(lines: Sequence[str], most: int, look: Look) -> Iterator[str]:
         yield rest if len(lines) <= most else rest[: (look.width or len(rest) + 2) - 2] + look.fit(" …")
 
 
-def _describe_capture(overview: AnalysisReport, source: _Source) -> str:
-    """Describe framework, devices, hosts, duration and steps."""
+def _describe_capture(overview: AnalysisReport, diagnosis: AnalysisReport, source: _Source) -> str:
+    """Describe framework, devices that ran anything, hosts, duration and steps. Each rank of PyTorch lists all GPUs of
+    its machine."""
     from fastprof.wording.quantities import count_noun, format_measure
 
     known = {name: overview.scalars[name].value for name in _CAPTURED}
     count, hosts = int(known["device_count"] or 0), int(known["host_count"] or 0)
-    devices = f"{count:,} {known['device_type']}" if count else f"{known['device_type']}"
-    where = f"{known['framework'] or 'unknown framework'} on {devices}, {count_noun(hosts, 'host', 'hosts')}"
+    used = int(diagnosis.scalars["used_device_count"].value or 0)
+    many = f"{used:,} of {count:,} listed " if 0 < used < count else f"{count:,} " if count else ""
+    ran_on = f"{known['framework'] or 'unknown framework'} on {many}{known['device_type']}"
     window, steps = known["window_ps"], known["step_count"]
     duration = format_measure(window, "ps") if isinstance(window, int) else "no device work"
     marked = count_noun(int(steps), "step", "steps") if steps else "no steps"
@@ -265,7 +267,7 @@ def _describe_capture(overview: AnalysisReport, source: _Source) -> str:
     marked += f" ({cut:,} incomplete)" if cut else ""
     session = ", ".join(source.paths)
     named = f"{session} (run {source.run})" if source.run and source.run not in session else session
-    return f"{named}: {where}; {duration}, {marked}"
+    return f"{named}: {ran_on}, {count_noun(hosts, 'host', 'hosts')}; {duration}, {marked}"
 
 
 def _list_figures(overview: AnalysisReport, look: Look) -> Iterator[str]:
