@@ -398,8 +398,10 @@ def find_step_modules(of_planes: list[ProgramExecutions]) -> list[str]:
         for name, above, below in zip(of_plane.modules, high.tolist(), low.tolist(), strict=True):
             time[name] += (above << _HALF) + below
     main = min(time, key=lambda name: (-time[name], name), default=None)
-    if main is None or _is_unnamed(main):
-        return [] if main is None else [main]
+    if main is None:
+        return []
+    if "lambda" in main:  # other functions have the same name
+        return [main]
 
     def is_alike(name: str) -> bool:
         own, usual = time[name] * count[main], time[main] * count[name]
@@ -415,11 +417,6 @@ _ALIKE: Final = 4
 def _strip_id(name: str) -> str:
     """Return the name of a program without its id: ``jit_f`` of ``jit_f(7)``."""
     return name.partition("(")[0]
-
-
-def _is_unnamed(name: str) -> bool:
-    """Return whether different functions share the name, as lambdas do."""
-    return not _strip_id(name) or "lambda" in name
 
 
 def count_execution_steps(events: HostEvents) -> int:
