@@ -74,6 +74,18 @@ def test_a_request_lasts_over_all_threads_of_the_host_and_no_other_plane() -> No
     ]
 
 
+def test_device_time_that_is_not_recorded_is_unknown() -> None:
+    server = Server()
+    for at in range(3):
+        server.request(200 * at, 100, at)
+    recorded = fastprof.load(server.capture()).inference().tables
+    server.programs.clear()
+    unrecorded = fastprof.load(server.capture()).inference().tables
+    columns = ("latency", "device_ps"), ("latency", "host_ps"), ("requests", "device_compute_ps")
+    assert [recorded[table][name][0].as_py() // US for table, name in columns] == [40, 40, 40]
+    assert all(unrecorded[table][name].null_count == len(unrecorded[table]) > 0 for table, name in columns)
+
+
 def test_requests_that_last_no_time_are_none() -> None:
     server = Server()
     server.add("SessionRun", 10, 0, _r=1)

@@ -30,6 +30,8 @@ PARTS = (
     ("idle", "time between the first and the last part that no part covers"),
 )
 """Names and descriptions of breakdown.PARTS."""
+_COMPUTE: Final = [name for name, _ in PARTS].index("device_compute")
+_NO_WORK: Final = "null: no work of requests on devices is recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,11 @@ def _average_number(values: Int64s) -> float | None:
     return sum_unbounded(values) / len(values) if len(values) else None
 
 
+def _has_device_work(session: SessionServing) -> bool:
+    """Return whether the work of any request or batch on a device is recorded."""
+    return bool(session.requests.parts[:, _COMPUTE].any() or session.batches.compute.any())
+
+
 def get_other_time(requests: RequestColumns) -> Int64s:
     """Return the latency minus the parts."""
     left: Int64s = requests.latency - requests.parts.sum(axis=1)
@@ -146,22 +153,24 @@ def _list_model_parts(of: Sequence[ServedModel]) -> list[_Part]:
 
 class _Latency(NamedTuple):
     title: str
-    device: int
+    device: int | None
     communication: int
     total: int
 
 
-def _list_latencies(requests: RequestColumns) -> list[_Latency]:
+def _list_latencies(session: SessionServing) -> list[_Latency]:
     """List the mean, and the requests at each percentile."""
+    requests = session.requests
     names = [name for name, _ in PARTS]
-    device = requests.parts[:, names.index("device_compute")]
+    device = requests.parts[:, _COMPUTE]
     copies = [names.index("write_to_device"), names.index("read_from_device")]
     columns = (device, requests.parts[:, copies].sum(axis=1), requests.latency)
     if not len(device):
         return []
     at = [(f"{percent:.1f}%", locate_percentile(percent, len(device))) for percent in PERCENTILES]
     means = _Latency("Average", *(average_times(values) or 0 for values in columns))
-    return [means, *(_Latency(title, *(int(values[row]) for values in columns)) for title, row in at)]
+    rows = [means, *(_Latency(title, *(int(values[row]) for values in columns)) for title, row in at)]
+    return rows if _has_device_work(session) else [row._replace(device=None) for row in rows]
 
 
 def _list_sizes(of: Sequence[ServedModel]) -> list[ServedModel]:
@@ -192,7 +201,7 @@ def make_serving_tables(session: SessionServing) -> dict[str, pa.Table]:
     rows: dict[str, Any] = {
         "models": of,
         "breakdown": _list_model_parts(of),
-        "latency": _list_latencies(session.requests),
+        "latency": _list_latencies(session),
         "requests": longest_first,
         "batches": longest_first,
         "batch_sizes": _list_sizes(of),
@@ -328,10 +337,10 @@ _TABLES: Final = (
     TableSchema("latency", "a statistic of request latency (average or percentile), over all models", (
         Column("percentile", pa.string(), "Average, or the percentage of requests that took at most this long",
                of=_make_each_column(lambda row: row.title)),
-        Picoseconds("host_ps", "total_ps - device_ps - communication_ps",
-                    _make_each_column(lambda row: row.total - row.device - row.communication)),
+        Picoseconds("host_ps", f"total_ps - device_ps - communication_ps; {_NO_WORK}", _make_each_column(
+            lambda row: None if row.device is None else row.total - row.device - row.communication)),
         Picoseconds("device_ps", "device_compute_ps of the request at this percentile; of Average, all times are "
-                    "means over requests", _make_each_column(lambda row: row.device)),
+                    f"means over requests; {_NO_WORK}", _make_each_column(lambda row: row.device)),
         Picoseconds("communication_ps", "write_to_device_ps + read_from_device_ps of the request at this percentile",
                     _make_each_column(lambda row: row.communication)),
         Picoseconds("total_ps", "latency_ps of the request at this percentile",
@@ -346,7 +355,11 @@ _TABLES: Final = (
                     lambda session: session.requests.begin),
         Picoseconds("latency_ps", "time from start_ps to the end of its last event on the host's threads, or of its "
                     "last batch", lambda session: session.requests.latency),
-        *(Picoseconds(f"{name}_ps", what, _make_part_column(i)) for i, (name, what) in enumerate(PARTS)),
+        *(Picoseconds(f"{name}_ps", what, _make_part_column(i)) for i, (name, what) in enumerate(PARTS[:_COMPUTE])),
+        Picoseconds("device_compute_ps", f"{PARTS[_COMPUTE][1]}; {_NO_WORK}", _make_part_column(_COMPUTE),
+                    lambda session: np.full(len(session.requests), not _has_device_work(session))),
+        *(Picoseconds(f"{name}_ps", what, _make_part_column(i))
+          for i, (name, what) in enumerate(PARTS[_COMPUTE + 1 :], _COMPUTE + 1)),
         Picoseconds("other_ps", "latency_ps minus the parts above; negative if some parts lie outside the request",
                     lambda session: get_other_time(session.requests)),
         Picoseconds("batching_delay_ps", "time from the start of the request to the start of its first batch; null: "
@@ -371,7 +384,9 @@ _TABLES: Final = (
         Count("padding", "number of tasks that are padding", lambda session: session.batches.padding),
         Share("efficiency_share", "(padded_size - padding) / padded_size; null: the sizes are not recorded",
               _measure_efficiencies),
-        Picoseconds("device_compute_ps", "time of its programs on the device", lambda session: session.batches.compute),
+        Picoseconds("device_compute_ps", f"time of its programs on the device; {_NO_WORK}",
+                    lambda session: session.batches.compute,
+                    lambda session: np.full(len(session.batches), not _has_device_work(session))),
         Column("program_ids", pa.list_(pa.uint64()), "programs that it ran",
                of=lambda session: session.batches.programs.tolist()),
         Column("request_ids", _NUMBERS, "event groups that caused the batch, on the same host",
@@ -388,8 +403,9 @@ _TABLES: Final = (
                     _make_each_column(lambda row: average_times(row.delays()))),
         Column("mean_padding", pa.float64(), "mean batch padding",
                of=_make_each_column(lambda row: _average_number(row.batches.padding))),
-        Picoseconds("device_compute_ps", "mean time of a batch's programs on the device, rounded down",
-                    _make_each_column(lambda row: average_times(row.batches.compute))),
+        Picoseconds("device_compute_ps", f"mean time of a batch's programs on the device, rounded down; {_NO_WORK}",
+                    _make_each_column(lambda row: average_times(row.batches.compute)
+                                      if _has_device_work(row.session) else None)),
         Count("request_count", "number of requests with a batch of this size",
               _make_each_column(lambda row: len(row.requests))),
         Picoseconds("mean_latency_ps", "mean request latency with a batch of this size, rounded down; null: there are "
