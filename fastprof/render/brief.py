@@ -105,7 +105,8 @@ class Question(NamedTuple):
 
     def call(self, tool: str, **changes: Any) -> str:
         """Return a call of a tool with the given arguments, and with these in their place."""
-        words = ", ".join(f"{name}={format_json(value)}" for name, value in {**self.given, **changes}.items())
+        given = {name: shorten(value) if name == "query" else value for name, value in self.given.items()}
+        words = ", ".join(f"{name}={format_json(value)}" for name, value in {**given, **changes}.items())
         return f"{tool}({words})"
 
 
@@ -309,7 +310,11 @@ def summarise_table(
 
     def build(rows: tuple[int, int], tables: Sequence[str], _all_figures: bool, _reasons: int) -> Document:
         shown = {name: cut_table(table, rows[0], None, first_row) | {"total": total}} if tables else {}
-        end = first_row + len(shown.get(name, {}).get("rows", ()))
+        own = shown.get(name, {}).get("rows", ())
+        end = first_row + len(own)
+        cut = next((key for row in own for key, cell in row.items() if str(cell).endswith("…")), None)
+        rest = f"Texts are cut after {_MOST_LETTERS - 1} letters: substr({cut}, {_MOST_LETTERS}) is the rest."
+        remarks = [*caveats, *([rest] if cut is not None and question.verb == "sql" else [])]
         return head | {
             "answer": None if reason else sentence,
             "figures": {
@@ -317,7 +322,7 @@ def summarise_table(
                 for name, value in (figures or {}).items()
                 if value is not None
             },
-            "caveats": [shorten(text, _MOST_SENTENCE) for text in caveats],
+            "caveats": [shorten(text, _MOST_SENTENCE) for text in remarks],
             "tables": shown,
             "more": [question.ask_for_rows(None, end)] if end < total else [],
         }
@@ -366,9 +371,9 @@ def cut_table(table: pa.Table, rows: int, columns: Sequence[str] | None, first: 
     shown = head if columns is None else head.select(columns)
     names = number_names(shown.schema)
     cells = [[_cut_cell(value) for value in column.to_pylist()] for column in shown.columns]
-    for name, column in zip(names, cells, strict=True):
+    for name, whole, column in zip(names, shown.columns, cells, strict=True):
         if name in _SENTENCES and column and column[0]:
-            column[0] = shorten(shown[name][0].as_py(), _MOST_SENTENCE)
+            column[0] = shorten(whole[0].as_py(), _MOST_SENTENCE)
     keys = list_keys(table.slice(0, first + rows))[first:]
     listed = [
         {"key": key, **{name: cell for name, cell in zip(names, row, strict=True) if cell is not None}}
@@ -392,12 +397,12 @@ def _cut_cell(value: Any) -> Any:
 def list_keys(table: pa.Table) -> list[str]:
     """Return a key for each row: a digest of its strings and identifiers, and the place among rows that share them."""
     named = []
-    for field in table.schema:
+    for place, field in enumerate(table.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         is_id = field.name.endswith("_id") or field.name in _IDENTIFIERS
         if (pa.types.is_integer(kind) and is_id) or (is_text(kind) and not (field.metadata or {}).get(b"unit")):
-            named.append(field.name)
-    columns = [table[name].to_pylist() for name in named]
+            named.append(place)
+    columns = [table.column(place).to_pylist() for place in named]  # a query may give two columns one name
     seen: Counter[str] = Counter()
     keys = []
     for row in zip(*columns, strict=True) if columns else [()] * table.num_rows:

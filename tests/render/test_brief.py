@@ -231,6 +231,18 @@ def test_keys_are_of_what_rows_are_about() -> None:
     assert again == [first[1], first[0]]
 
 
+def test_columns_of_a_query_may_share_a_name_and_cut_texts_are_said() -> None:
+    long = "n" * 500
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array([long])], names=["x", "x"])
+    document = brief.summarise_table("rows", table, brief.Question("sql"), 1)
+    (row,) = document["tables"]["rows"]["rows"]
+    assert (row["x"], row["x_2"][:4], len(row["x_2"])) == ("a", "nnnn", 160)
+    assert document["caveats"] == ["Texts are cut after 159 letters: substr(x_2, 160) is the rest."]
+    question = brief.Question("sql", tool="table")._replace(given={"query": f"select {long}"})
+    more = brief.summarise_table("rows", pa.table({"y": range(40)}), question, 40)["more"]
+    assert more[0].endswith('\\u2026", offset=10)') and len(more[0]) < 200
+
+
 def test_integers_are_exact_and_other_numbers_short() -> None:
     table = pa.table({"bytes": [231735296.0, 0.5, 1e300], "share": [1 / 3, 2.0, float("nan")]})
     rows = brief.summarise_table("made", table, brief.Question("made"), 3, {"mean": 123456789.25})
