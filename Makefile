@@ -14,6 +14,9 @@ PAGE_STAMP := $(PAGE_TOOLS)/.installed
 SOURCES := $(shell find csrc -name '*.[ch]' -not -path '*/tests/*' -not -path '*/fuzz/*') $(filter-out %.pyi,$(wildcard fastprof/_native/*.p*))
 MODULES := $(patsubst fastprof/_native/%.pyx,fastprof._native.%,$(wildcard fastprof/_native/*.pyx))
 
+# pytest rewrites the asserts of all test files, in each process that collects them, if Python keeps nothing.
+export PYTHONDONTWRITEBYTECODE :=
+
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 # What targets say comes whole, one target after the other; older makes mix it.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
@@ -68,7 +71,7 @@ test-all: ## all that the gate leaves out too: further seeds, captures and cases
 
 before-unit: core types asan-native stubs lint page
 
-unit: tools # compiled first: tests start many processes, and Python may be set to keep nothing that it compiles
+unit: tools # compiled first: tests start many processes
 	$(BIN)/python -m compileall -q fastprof
 	$(BIN)/python -m pytest -n auto --dist loadfile --benchmark-disable
 

@@ -21,6 +21,8 @@ class WireError(ValueError):
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
+    if at < len(data) and data[at] < 0x80:  # most are of one byte
+        return data[at], at + 1
     value = 0
     for place in range(10):
         if at + place >= len(data):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from flight_spaces import FUSION, core
+from gate import typical_captures
 from reports import session_of
 from step_captures import HOST, US, ran, spaces, step, tpu
 from trace_builder import Plane, event, line, plane, xspace
@@ -43,10 +45,10 @@ SESSIONS = {
 }
 
 
-def figures_of(profile: fastprof.Profile) -> dict[str, dict[str, object]]:
+def figures_of(reports: Mapping[str, fastprof.Report]) -> dict[str, dict[str, object]]:
     """By figure and analysis, those that are known."""
     found: dict[str, dict[str, object]] = {name: {} for name in FIGURES}
-    for analysis, report in profile.reports(*ANALYSES).items():
+    for analysis, report in reports.items():
         scalars = report.scalars
         for name in FIGURES:
             if name in scalars and scalars[name].value is not None:
@@ -58,7 +60,7 @@ def figures_of(profile: fastprof.Profile) -> dict[str, dict[str, object]]:
 def test_all_analyses_count_the_same_devices(name: str) -> None:
     captures, (present, used) = SESSIONS[name]
     profile = session_of(*captures)
-    found = figures_of(profile)
+    found = figures_of(profile.reports(*ANALYSES))
     assert found["device_count"] == dict.fromkeys(
         ("overview", "diagnosis", "roofline", "hardware_units", "communication", "gaps"), present
     )
@@ -68,8 +70,15 @@ def test_all_analyses_count_the_same_devices(name: str) -> None:
         assert sum(profile.report(analysis).tables["hosts"]["device_count"].to_pylist()) == present
 
 
-def test_all_analyses_count_the_same_devices_of_a_capture(capture: Path) -> None:
-    found = figures_of(fastprof.load(capture))
+@typical_captures
+def test_analyses_have_the_same_devices_of_a_capture(capture: Path) -> None:
+    """They count the same, and name planes or the CPU."""
+    profile = fastprof.load(capture)
+    reports = profile.reports(*ANALYSES)
+    found = figures_of(reports)
+    planes = set(profile.planes["name"].to_pylist()) | {"CPU"}
+    for table, names in devices_of(reports).items():
+        assert names <= planes, table
     assert [len(set(values.values())) for values in found.values()] == [1, 1]
     (present,), (used,) = (set(values.values()) for values in found.values())
     assert isinstance(present, int) and isinstance(used, int) and 0 <= used <= present > 0
@@ -83,10 +92,10 @@ def test_hosts_without_devices_count_only_among_themselves() -> None:
 # ---- names
 
 
-def devices_of(profile: fastprof.Profile) -> dict[str, set[str]]:
+def devices_of(reports: Mapping[str, fastprof.Report]) -> dict[str, set[str]]:
     """By analysis and table, the names in the column device."""
     found: dict[str, set[str]] = {}
-    for analysis, report in profile.reports(*ANALYSES).items():
+    for analysis, report in reports.items():
         for name, table in report.tables.items():
             if "device" in table.column_names:
                 found[f"{analysis}.{name}"] = set(table["device"].to_pylist()) - {None}
@@ -127,12 +136,5 @@ CAPTURES = {
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_tables_name_a_device_alike(name: str) -> None:
-    found = devices_of(session_of(CAPTURES[name]))
+    found = devices_of(session_of(CAPTURES[name]).reports(*ANALYSES))
     assert {table: found[table] for table in NAMED[name]} == NAMED[name]
-
-
-def test_devices_of_a_capture_are_planes_or_the_cpu(capture: Path) -> None:
-    profile = fastprof.load(capture)
-    planes = set(profile.planes["name"].to_pylist()) | {"CPU"}
-    for table, names in devices_of(profile).items():
-        assert names <= planes, table

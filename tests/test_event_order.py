@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,12 @@ SELECTIONS: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] =
 }
 
 
+@cache
+def wild_planes() -> bytes:
+    wild = [line("wild", shuffled(2500)), line("wilder", [*shuffled(50, 2), aggregated("e1", 3, 3)])]
+    return xspace(plane("p", wild), plane("q", wild[1:]))
+
+
 @pytest.mark.parametrize("run_events", [None, 10, 1100])
 @pytest.mark.parametrize("case", SELECTIONS)
 def test_a_selection_keeps_the_ids_of_the_whole(
@@ -157,8 +164,7 @@ def test_a_selection_keeps_the_ids_of_the_whole(
 ) -> None:
     """The ids of a line out of order come from all of its events, also from those that are left out."""
     cut_small(monkeypatch, segment_bytes=100, block_bytes=300, run_events=run_events)
-    wild = [line("wild", shuffled(2500)), line("wilder", [*shuffled(50, 2), aggregated("e1", 3, 3)])]
-    data = xspace(plane("p", wild), plane("q", wild[1:]))
+    data = wild_planes()
     conditions, keep = SELECTIONS[case]
     whole = fastprof.load(data).read("events", "event_stats", "nesting")
     ids = [row["event_id"] for row in whole["events"].to_pylist() if keep(row)]

@@ -365,9 +365,9 @@ def peak_of_export(data: bytes, out: Path, layout: str) -> int:
 @pytest.mark.parametrize("layout", ["paths", "dataset"])
 def test_memory_is_that_of_a_row_group(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the events do not take ten times as much."""
-    monkeypatch.setattr(hive, "ROW_GROUP", 2000)
-    cut_small(monkeypatch, segment_bytes=1 << 13, block_bytes=1 << 14)
-    body = plane("p", [line("l", [event("e", i, 1, {"a": i, "b": f"text {i % 9}"}) for i in range(1000)])])
+    monkeypatch.setattr(hive, "ROW_GROUP", 1000)
+    cut_small(monkeypatch, segment_bytes=1 << 12, block_bytes=1 << 13)
+    body = plane("p", [line("l", [event("e", i, 1, {"a": i, "b": f"text {i % 9}"}) for i in range(500)])])
     events = body.lines[0]
     assert isinstance(events, Line)
 
@@ -375,10 +375,10 @@ def test_memory_is_that_of_a_row_group(layout: str, tmp_path: Path, monkeypatch:
         return xspace(plane("p", [Line("l", events.events, id=number) for number in range(count)]), hostnames=["vm"])
 
     few, many = lines(8), lines(80)
-    assert fastprof.load(many).events.num_rows == 80_000
+    assert fastprof.load(many).events.num_rows == 40_000
     small, large = peak_of_export(few, tmp_path / "few", layout), peak_of_export(many, tmp_path / "many", layout)
     assert large < 3 * small, (small, large)  # one share may be written while the next is decoded, or not yet
-    assert ds.dataset(tmp_path / "many" / "nesting").count_rows() == 80_000
+    assert ds.dataset(tmp_path / "many" / "nesting").count_rows() == 40_000
 
 
 def test_of_traces_flows_are_written_and_no_empty_tables_of_programs(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -101,6 +102,12 @@ def test_indices_are_as_narrow_as_can_be(count: int, index: pa.DataType) -> None
     assert tables["events"]["line"].type.index_type == tables["event_stats"]["kind"].type.index_type == pa.int8()
     if count in (1, 129, 32769):  # the table of texts has the stat's own name besides
         assert tables["event_stats"]["str_value"].type.index_type == index
+
+
+def test_a_copy_of_a_table_schema_has_its_own_arrow_schema() -> None:
+    schema = TABLES["events"]
+    assert schema.arrow() is schema.arrow() and schema.empty().schema == schema.arrow()
+    assert replace(schema, columns=schema.columns[:2]).arrow().names == schema.arrow().names[:2]
 
 
 def test_many_lines_planes_and_hosts() -> None:

@@ -79,6 +79,11 @@ def texts() -> dict[str, str]:
     return read
 
 
+@pytest.fixture(scope="module")
+def lowered(texts: dict[str, str]) -> dict[str, str]:
+    return {name: text.lower() for name, text in texts.items()}
+
+
 def test_there_is_something_to_count(texts: dict[str, str]) -> None:
     assert len(texts) > 900
     for part in (*FOLDERS, *SUFFIXES[:2], ".c", ".js", ".md"):
@@ -86,9 +91,11 @@ def test_there_is_something_to_count(texts: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("word", [word for word in CEILINGS if word not in PATTERNS])
-def test_a_word_is_not_used_more_often(texts: dict[str, str], word: str) -> None:
+def test_a_word_is_not_used_more_often(texts: dict[str, str], lowered: dict[str, str], word: str) -> None:
     pattern = _pattern(word)
-    counts = Counter({name: count for name, text in texts.items() if (count := len(pattern.findall(text)))})
+    beginning = word.split()[0].lower()  # most files do not have it, and the pattern takes longer to say so
+    may_have = (name for name, text in lowered.items() if beginning in text)
+    counts = Counter({name: count for name in may_have if (count := len(pattern.findall(texts[name])))})
     sys.stdout.write(f"{word!r}: {counts.total()}\n")
     worst = ", ".join(f"{name} {count}" for name, count in counts.most_common(20))
     assert counts.total() <= CEILINGS[word], f"{word!r} stands {counts.total()} times: {worst}"

@@ -18,6 +18,7 @@ import random
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 Piece = tuple[int, bytes]
 """A field of a message: its number, and its bytes with the tag."""
@@ -26,8 +27,13 @@ Piece = tuple[int, bytes]
 # ---- the wire format ------------------------------------------------------------------------------
 
 
+_SMALL = [bytes([value]) for value in range(0x80)]
+
+
 def varint(value: int, pad: int = 0) -> bytes:
     """A varint; negative numbers take ten bytes, `pad` adds bytes that say nothing, up to ten in all."""
+    if 0 <= value < 0x80 and not pad:
+        return _SMALL[value]
     value &= (1 << 64) - 1
     out = bytearray()
     while value >= 0x80:
@@ -40,6 +46,7 @@ def varint(value: int, pad: int = 0) -> bytes:
     return bytes(out)
 
 
+@cache
 def tag(number: int, wire_type: int) -> bytes:
     return varint(number << 3 | wire_type)
 
@@ -59,7 +66,7 @@ def double_field(number: int, value: float) -> bytes:
 def len_field(number: int, payload: bytes | str, pad: int = 0) -> bytes:
     """A length-delimited field; `pad` lengthens the length, to the five bytes that protobuf reads at most."""
     raw = payload.encode() if isinstance(payload, str) else payload
-    return tag(number, 2) + varint(len(raw), min(pad, 5 - len(varint(len(raw))))) + raw
+    return tag(number, 2) + varint(len(raw), pad and min(pad, 5 - len(varint(len(raw))))) + raw
 
 
 def fixed32_field(number: int, payload: bytes = b"\1\2\3\4") -> bytes:
@@ -101,9 +108,12 @@ class Wire:
 
 
 PLAIN = Wire()
+_NUMBERS = {f"f{number}": number for number in range(1, 12)}
 
 
 def _message(pieces: Sequence[Piece], wire: Wire) -> bytes:
+    if wire is PLAIN:
+        return b"".join([written for _, written in pieces])
     places = {number: place for place, number in enumerate(wire.order)}
     laid = sorted(pieces, key=lambda piece: places.get(piece[0], len(places)))
     if wire.shuffle is not None:
@@ -114,7 +124,7 @@ def _message(pieces: Sequence[Piece], wire: Wire) -> bytes:
 def _ints(wire: Wire, **numbered: int) -> list[Piece]:
     """Scalars named f1, f2, …: written unless zero, or all of them where the wire is explicit."""
     return [
-        (int(name[1:]), int_field(int(name[1:]), value, wire.pad))
+        (number := _NUMBERS[name], int_field(number, value, wire.pad))
         for name, value in numbered.items()
         if value or wire.explicit
     ]
@@ -122,7 +132,7 @@ def _ints(wire: Wire, **numbered: int) -> list[Piece]:
 
 def _texts(wire: Wire, **numbered: bytes | str) -> list[Piece]:
     return [
-        (int(name[1:]), len_field(int(name[1:]), value, wire.pad))
+        (number := _NUMBERS[name], len_field(number, value, wire.pad))
         for name, value in numbered.items()
         if value or wire.explicit
     ]
@@ -210,9 +220,14 @@ def _value_pieces(value: Value, names: _Interner, pad: int) -> list[Piece]:
 
 
 def _stats(stats: Stats, names: _Interner) -> list[bytes]:
+    if isinstance(stats, Mapping):  # those of most events, so without objects for them
+        return [
+            (int_field(1, id) if (id := names.id_of(name)) else b"")
+            + b"".join([written for _, written in _value_pieces(value, names, 0)])
+            for name, value in stats.items()
+        ]
     written = []
-    listed = [Stat(name, value) for name, value in stats.items()] if isinstance(stats, Mapping) else stats
-    for one in listed:
+    for one in stats:
         if isinstance(one, bytes):
             written.append(one)
             continue

@@ -133,9 +133,7 @@ class Column:
         )
 
     def field(self, actual: pa.DataType | None = None) -> pa.Field:
-        metadata = {"description": self.description}
-        if self.unit:
-            metadata["unit"] = self.unit
+        metadata = {"description": self.description} | ({"unit": self.unit} if self.unit else {})
         return pa.field(self.name, actual or self.type, self.nullable, metadata)
 
 
@@ -174,18 +172,21 @@ class TableSchema:
     row: str
     columns: tuple[Column, ...]
     derived: bool = False
+    made: list[pa.Schema] = field(init=False, compare=False, repr=False)  # none, or what `arrow` returns
+
+    def __post_init__(self) -> None:  # a copy with other columns has none
+        object.__setattr__(self, "made", [])
 
     def __getitem__(self, name: str) -> Column:
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
+        return {column.name: column for column in self.columns}[name]
 
     def names(self) -> list[str]:
         return [column.name for column in self.columns]
 
     def arrow(self) -> pa.Schema:
-        return pa.schema([column.field() for column in self.columns])
+        if not self.made:
+            self.made.append(pa.schema([column.field() for column in self.columns]))
+        return self.made[0]
 
     def of(self, rows: Any) -> pa.Table:
         """Return the table of ``rows``, each column by its formula."""

@@ -27,7 +27,8 @@ def _has_quick_dataclasses(*, slots: bool, frozen: bool = False, eq: bool = True
 def _make_class(cls: type, frozen: bool, eq: bool) -> type:
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # the standard library would write a signature, in a tenth of a millisecond
-    inherits = any(_is_frozen(base) for base in cls.__bases__)
+    parents = (getattr(base, "__dataclass_params__", None) for base in cls.__bases__)
+    inherits = any(parent is not None and parent.frozen for parent in parents)
     cls = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=inherits, slots=True)(cls)
     flags = vars(cls)["__dataclass_params__"]
     flags.init, flags.repr, flags.eq, flags.frozen = True, True, eq, frozen
@@ -48,11 +49,6 @@ def _make_class(cls: type, frozen: bool, eq: bool) -> type:
         if own.get(name) is None:
             setattr(cls, name, method)
     return cls
-
-
-def _is_frozen(cls: type) -> Any:
-    flags = getattr(cls, "__dataclass_params__", None)
-    return flags is not None and flags.frozen
 
 
 def _make_init(cls: type, fields: Fields) -> Callable[..., None]:

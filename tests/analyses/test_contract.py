@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from gate import rounds
+from gate import rounds, typical_captures
 from random_spaces import random_space
 from trace_builder import aggregated, event, line, plane, task_environment, u64, xspace
 
@@ -364,6 +364,7 @@ def check_forms(profile: fastprof.Profile) -> dict[str, fastprof.Report]:
     return reports
 
 
+@typical_captures
 def test_real_captures_give_reports_in_every_form(capture: Path) -> None:
     for name, report in check_forms(fastprof.load(capture)).items():
         check_declared(report, runner.get_analysis(name))

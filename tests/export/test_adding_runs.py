@@ -267,8 +267,8 @@ def check_many_runs(count: int, kills: int, tmp_path: Path, seed: int) -> None:
     }
 
 
-def test_twenty_runs(tmp_path: Path) -> None:
-    check_many_runs(20, rounds(6, 3), tmp_path, seed=1)
+def test_many_runs(tmp_path: Path) -> None:
+    check_many_runs(rounds(20, 8), rounds(6, 2), tmp_path, seed=1)
 
 
 @left_to_test_all

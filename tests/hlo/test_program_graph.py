@@ -105,7 +105,7 @@ def test_a_shared_reducer_connects_no_callers() -> None:
 
 def test_the_cost_of_a_walk_follows_the_uses() -> None:
     """One instruction has all operands; each is looked at once."""
-    count = 20_000
+    count = 4_000
     program = Program("jit_w")
     names = [f"n{number}" for number in range(count)]
     fused = program.computation("fused", *(Op(f"p{number}", "parameter", f32()) for number in range(count)), fused=True)

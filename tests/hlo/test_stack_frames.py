@@ -74,10 +74,10 @@ def test_long_names_of_files_do_not_multiply() -> None:
 
 
 def test_deep_stacks_are_cut_and_many_of_them_take_no_square_of_time() -> None:
-    count = 20_000
+    count = 5_000
     index = NAMES + PLACES + b"".join(frame(1, k) for k in range(count))
     found = module(index, *(int_field(15, k + 1) for k in range(count)))
     assert len(found.source_of(count - 1).frames) == MOST_FRAMES
     began = time.process_time()
     frames = sum(len(found.source_of(row).frames) for row in range(count))
-    assert frames < 100 * count and time.process_time() - began < 20
+    assert frames < 100 * count and time.process_time() - began < 5

@@ -18,7 +18,8 @@ def test_answers_of_profiles_are_those_of_tfprof(profile: str, view: str) -> Non
     some = [path for of, path in list_answers(profile) if of == view]
     assert len(some) == VIEWS[view]
     as_json = few(some, 3)
-    made = {path.name: differences(profile, view, path, as_json=path in as_json) for path in some}
+    compared = sorted({*few(some, 18), *as_json})
+    made = {path.name: differences(profile, view, path, as_json=path in as_json) for path in compared}
     assert {name: parts for name, parts in made.items() if parts} == {}
 
 
