@@ -38,7 +38,7 @@ from fastprof.derive.steps.step_figures import (
     StepsOnCores,
     break_down_cores,
 )
-from fastprof.schema.columns import Float64s, Int64s, find_least_by, find_most_by, sort_rows, sum_by
+from fastprof.schema.columns import Float64s, Int64s, find_least_by, find_most_by, number_keys, sort_rows, sum_by
 from fastprof.schema.tables import Bytes, Count, Picoseconds, Share, TableSchema, Text, encode_texts, explain_nulls
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import Needs
@@ -167,25 +167,24 @@ def _measure_wait(database: StepDatabase, collectives: pa.Table) -> int | tuple[
 def _list_collectives(database: StepDatabase) -> pa.Table:
     """List collectives by step and id, in the order of their first events."""
     every = database.collectives
-    keys, first, place = np.unique(
-        np.stack([every.step, every.unique_id], axis=1), axis=0, return_index=True, return_inverse=True
-    )
-    place, count = place.reshape(-1), len(keys)
+    number, count = number_keys([every.step, every.unique_id])
+    place = number.astype(np.int64)
+    first = find_least_by(place, np.arange(len(place)), count)
     duration = np.maximum(every.end_ps - every.begin_ps, 0)
     fastest, begin = find_least_by(place, duration, count), find_least_by(place, every.begin_ps, count)
     total = sum_by(place, duration, count, "the durations of collective operations")
     occurrences = np.bincount(place, minlength=count)
-    cores = np.unique(np.stack([place, every.core_id], axis=1), axis=0)[:, 0]
+    core, core_count = number_keys([place, every.core_id])
     columns = {
-        "step": keys[:, 0],
-        "collective_id": keys[:, 1],
-        "core_count": np.bincount(cores, minlength=count),
+        "step": every.step[first],
+        "collective_id": every.unique_id[first],
+        "core_count": np.bincount(find_least_by(core, place, core_count), minlength=count),
         "occurrences": occurrences,
         "moved_bytes": sum_by(place, every.bytes, count, "the bytes of collective operations"),
         "fastest_ps": fastest,
         "slowest_ps": find_most_by(place, duration, count),
         "wait_ps": total - occurrences * fastest,
     }
-    order = sort_rows(keys[:, 0], begin, first)
+    order = sort_rows(every.step[first], begin, first)
     in_order = {name: column[order] for name, column in columns.items()}
     return TABLES["collectives"].of(SimpleNamespace(database=database, **in_order))
