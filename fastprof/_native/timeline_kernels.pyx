@@ -36,6 +36,10 @@ cdef extern from "kernels/offloads.h" nogil:
                         void *start_at, void *end_at, void *row, size_t *transfers)
 
 
+cdef extern from "kernels/time_order.h" nogil:
+    bint fp_time_order(fp_memory *memory, void *start, void *duration, int64_t first, int64_t last, void *order)
+
+
 DERIVED_LEVELS = FP_DERIVED_LEVELS
 
 
@@ -105,3 +109,15 @@ def offloads(begin, end, key, starts, size_t keys, start_at, end_at, row):
                            rows.at, &transfers)
     check(code, "pairing transfers")
     return transfers
+
+
+def time_order(start, duration, order):
+    """Writes the rows (int64) by start, longer first; equal rows keep their order. See kernels/time_order.h."""
+    cdef Array starts = given(start, I64), durations = given(duration, I64, starts.count)
+    cdef Array rows = room(order, I64, starts.count)
+    cdef fp_memory memory
+    cdef bint ok
+    start_memory(&memory)
+    with nogil:
+        ok = fp_time_order(&memory, starts.at, durations.at, 0, <int64_t>starts.count, rows.at)
+    check(FP_OK if ok else FP_NO_MEMORY, "sorting rows by time")

@@ -144,7 +144,7 @@ def write_host(tables: TableSet, folder: HostSink, chosen: Sequence[str], tally:
     streamed = [name for name in chosen if name in EVENT_TABLES]
     if streamed:
         tally.begin(events)
-        _stream(tables, folder, streamed, tally)
+        _write_events(tables, folder, streamed, tally)
         tally.wrote(len(streamed))
     if "nesting" in chosen:
         tally.begin(PASSES * events)
@@ -162,7 +162,7 @@ def _empty(tables: TableSet, name: str) -> pa.Table:
     return tables.table(TABLES[name], dict(zip(empty.column_names, empty.columns, strict=True)))
 
 
-def _stream(tables: TableSet, folder: HostSink, names: Sequence[str], tally: Tally) -> None:
+def _write_events(tables: TableSet, folder: HostSink, names: Sequence[str], tally: Tally) -> None:
     """Events and their stats, decoded once: while one share is written, the next is being decoded."""
     request = Request(
         tuple(c for c in EVENT_COLUMNS if c not in folder.keys) if "events" in names else (),

@@ -106,7 +106,7 @@ class DerivedTracks:
         on."""
         keep = np.ones(len(self._producers), bool)
         if chosen is not None:
-            keep = _mark_chosen(self._producers, chosen) & _mark_chosen(self._consumers, chosen)
+            keep = find_equal(chosen, self._producers)[0] & find_equal(chosen, self._consumers)[0]
         producers, consumers = self._producers[keep], self._consumers[keep]
         number = first + np.arange(len(producers), dtype=np.int64)
         kind = (more_at + len(self.step_names) + self._pairs.kind[keep].astype(np.int64)).astype(np.int32)
@@ -219,10 +219,6 @@ def _add_step_track(timeline: DerivedTimeline, bands: list[StepBand]) -> Derived
     )
 
 
-def _mark_chosen(ids: Int64s, chosen: Int64s) -> npt.NDArray[np.bool_]:
-    return find_equal(chosen, ids)[0]
-
-
 def _make_group_stats(groups: EventGroups, ids: Int64s, pool: TextTable) -> StatBatch:
     """Return what is added to events: their group, whether they are eager, the name of their step."""
     parts = []
@@ -284,6 +280,8 @@ def _make_stats(
 def _join_stats(parts: list[StatBatch]) -> StatBatch:
     """Return the stats in the order of events."""
     columns = StatBatch(*map(np.concatenate, zip(*parts, strict=True)))
+    if (columns.event[1:] >= columns.event[:-1]).all():
+        return columns
     return columns.taken(np.argsort(columns.event, kind="stable"))
 
 

@@ -372,6 +372,7 @@ def _() -> Call:
     return made.fill, [*columns, out(np.zeros(made.count(), np.int32)), out(u8(0, 0, 0)), out(i64(0, 0, 0))]
 
 
+simple(timeline_kernels.time_order, read(START), read(LASTING), out(i64(0, 0, 0)))
 simple(
     timeline_kernels.offloads,
     read(i64(0, 1, 2)),

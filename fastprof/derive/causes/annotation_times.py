@@ -49,11 +49,11 @@ from fastprof.schema.columns import (
     find_last_started,
     measure_covered_time,
     merge_spans,
-    multiply_exactly,
     number_distinct_rows,
     number_values,
     sort_rows,
     sum_by,
+    sum_exactly,
     summarize_by,
     take_rows,
 )
@@ -329,7 +329,7 @@ def _sum_annotations(
     owner, (begins, until) = merge_spans_by_key(row, seen.start_ps, ends)
     elapsed = summed(until - begins, owner)
     in_run = summed(np.clip(until, *run) - np.clip(begins, *run), owner)
-    multiply_exactly(elapsed, len(devices), _DURATIONS)
+    sum_exactly([int(elapsed.max(initial=0)) * len(devices)], _DURATIONS)
     device = np.zeros((count, len(KINDS)), np.int64)
     for kinds in devices:
         for kind, stretches in enumerate(kinds.stretches):

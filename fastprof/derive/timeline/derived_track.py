@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fastprof._native.timeline_kernels import DerivedLine
+from fastprof._native.timeline_kernels import DerivedLine, time_order
 from fastprof.derive.devices.op_names import Framework, parse_op_name
 from fastprof.derive.steps.device_steps import sort_by_start
 from fastprof.derive.timeline.host_timeline import EVENTS, HostTimeline, Process, Track, number_names
-from fastprof.schema.columns import Int32s, Int64s, find_rows_within, number_values, sort_rows
+from fastprof.schema.columns import Int32s, Int64s, find_rows_within, number_values
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HostEvents, Line, Plane
 
@@ -226,7 +226,8 @@ def join_tracks(host: str, processes: list[Process], derived: Sequence[DerivedTr
     for part in parts:
         last = first + len(part)
         tracks.append(Track(len(tracks), part.process, part.tid, part.title, part.kind, first, last))
-        order = sort_rows(part.start_ps, -part.duration_ps)
+        order = np.empty(len(part), np.int64)
+        time_order(part.start_ps, part.duration_ps, order)  # they are nearly in order
         columns.append(_make_columns(part, order, texts))
         made.append(order)
         args += [_move_arg(arg, order, first) for arg in part.args]
@@ -268,11 +269,8 @@ def _move_arg(arg: Arg, order: Int64s, first: int) -> Arg:
     rows = place[arg.rows]
     by_row = np.argsort(rows)
     kinds = None if arg.kinds is None else arg.kinds[by_row]
-    return Arg(arg.name, first + rows[by_row], _take_values(arg.values, by_row), kinds)
-
-
-def _take_values(values: Values, order: Int64s) -> Values:
-    return [values[i] for i in order.tolist()] if isinstance(values, list) else values[order]
+    values = [arg.values[i] for i in by_row.tolist()] if isinstance(arg.values, list) else arg.values[by_row]
+    return Arg(arg.name, first + rows[by_row], values, kinds)
 
 
 def list_line_rows(lines: Iterable[Line]) -> Int64s:
