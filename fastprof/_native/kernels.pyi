@@ -2,7 +2,7 @@
 
 from typing import final
 
-from fastprof.schema.columns import Flags, Int32s, Int64s, Records
+from fastprof.schema.columns import Flags, Int32s, Int64s, Records, UInt8s
 
 @final
 class LineNesting:
@@ -33,7 +33,7 @@ def nesting_lines(
     slack: int = 0,
 ) -> None: ...
 def group_sums(groups: Int32s, value: Int64s, sums: Records) -> None: ...
-def bitmap_of_codes(codes: Flags | bytearray, wanted: int) -> tuple[bytearray, int]: ...
+def bitmap_of_codes(codes: Flags, wanted: int) -> tuple[UInt8s, int]: ...
 def rank_order(length: Int64s, order: Int32s) -> None: ...
 def input_walk(
     begins: Int64s, producer: Int64s, roots: Int64s, following: Int64s, path: Int64s, order: Int64s, depth: Int64s

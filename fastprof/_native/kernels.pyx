@@ -107,7 +107,9 @@ def bitmap_of_codes(codes, unsigned int wanted):
     """An Arrow validity bitmap, set where bit codes[i] of `wanted` is, and how many bits are set."""
     cdef Array numbers = given(codes, U8)
     cdef size_t set_bits
-    bitmap = bytearray((numbers.count + 7) // 8)
+    from numpy import zeros  # memory of NumPy counts against a limit
+
+    bitmap = zeros((numbers.count + 7) // 8, "u1")
     cdef Array out = room(bitmap, U8)
     within(numbers, 0, 32)
     with nogil:

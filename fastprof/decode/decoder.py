@@ -23,7 +23,7 @@ from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture, Kinds
 from fastprof.errors import UsageError
 from fastprof.schema.capture_tables import CAPTURE_TABLES, KINDS
-from fastprof.schema.columns import Bools, Int32s, Records, number_values
+from fastprof.schema.columns import Bools, Int32s, Records, UInt8s, number_values
 from fastprof.schema.tables import take_texts
 from fastprof.schema.value_classes import dataclass
 
@@ -414,7 +414,7 @@ def _make_event_array(layout: Layout, buffers: _Buffers, name: str, unnamed: int
     if name in layout.dictionaries:
         return make_dictionary_array(values, layout.dictionaries[name])
     if name == "num_occurrences" and present is None:
-        return _make_nullable(values, bytearray((buffers.rows + 7) // 8), 0)
+        return _make_nullable(values, np.zeros((buffers.rows + 7) // 8, np.uint8), 0)
     flag = {"start_ps": records.HAS_START, "num_occurrences": records.HAS_OCCURRENCES}.get(name)
     if flag is None or present is None:
         return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)], 0)
@@ -465,7 +465,7 @@ def _find_bytes(places: _Places, column: int) -> list[tuple[int, bytes]]:
     return pairs
 
 
-def _make_large_binary(values: list[tuple[int, bytes]], count: int, validity: bytearray, nulls: int) -> pa.Array:
+def _make_large_binary(values: list[tuple[int, bytes]], count: int, validity: UInt8s, nulls: int) -> pa.Array:
     offsets = np.zeros(count + 1, np.int64)
     if values:  # else no page of the offsets is touched
         for row, value in values:
@@ -476,7 +476,7 @@ def _make_large_binary(values: list[tuple[int, bytes]], count: int, validity: by
     return pa.Array.from_buffers(pa.large_binary(), count, buffers, null_count=nulls)
 
 
-def _make_nullable(values: npt.NDArray[Any], validity: bytearray, valid: int) -> pa.Array:
+def _make_nullable(values: npt.NDArray[Any], validity: UInt8s, valid: int) -> pa.Array:
     kind, buffers = pa.from_numpy_dtype(values.dtype), [pa.py_buffer(validity), pa.py_buffer(values)]
     return pa.Array.from_buffers(kind, len(values), buffers, null_count=len(values) - valid)
 
@@ -639,5 +639,5 @@ def _make_dictionary(numbers: Values, valid: npt.NDArray[np.bool_], texts: pa.Ar
     words = take_texts(texts, np.flatnonzero(used))
     if valid.all():
         return make_dictionary_array(narrow, words)
-    packed = np.packbits(valid, bitorder="little").tobytes()
-    return make_dictionary_array(narrow, words, bytearray(packed), int((~valid).sum()))
+    packed = np.packbits(valid, bitorder="little")
+    return make_dictionary_array(narrow, words, packed, int((~valid).sum()))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from fastprof._native import records
 from fastprof._native.kernels import bitmap_of_codes, nesting_lines
 from fastprof.decode.workers import Workers, group_sizes
-from fastprof.schema.columns import Int64s, Records
+from fastprof.schema.columns import Bools, Int64s, Records
 from fastprof.schema.tables import mark_nulls
 
 ASYNC_STAT = "_a"
@@ -93,19 +93,17 @@ def make_nesting_arrays(
     places: npt.NDArray[np.uint8] | None,
 ) -> list[pa.Array]:
     """Return the columns of the table; of timeless events only the id is known."""
-    timeless = None if places is None or not (places == TIMELESS).any() else bytearray(places == TIMELESS)
+    timeless = None if places is None or not (places == TIMELESS).any() else places == TIMELESS
     return [
         event_id,
         _mask_values(depth, timeless),
-        _mask_values(
-            parent, bytearray(parent < 0) if timeless is None else bytearray((parent < 0) | (places == TIMELESS))
-        ),
+        _mask_values(parent, parent < 0 if timeless is None else (parent < 0) | timeless),
         _mask_values(self_time, timeless),
     ]
 
 
-def _mask_values(values: npt.NDArray[Any], nulls: bytearray | None) -> pa.Array:
-    validity, valid = (None, len(values)) if nulls is None else bitmap_of_codes(nulls, 1 << 0)
+def _mask_values(values: npt.NDArray[Any], nulls: Bools | None) -> pa.Array:
+    validity, valid = (None, len(values)) if nulls is None else bitmap_of_codes(nulls.view(np.uint8), 1 << 0)
     buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(values)]
     return pa.Array.from_buffers(
         pa.from_numpy_dtype(values.dtype), len(values), buffers, null_count=len(values) - valid

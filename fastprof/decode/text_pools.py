@@ -92,7 +92,7 @@ def get_index_dtype(size: int) -> Any:
 
 
 def make_dictionary_array(
-    indices: npt.NDArray[Any], texts: pa.Array, validity: bytearray | None = None, nulls: int = 0
+    indices: npt.NDArray[Any], texts: pa.Array, validity: npt.NDArray[np.uint8] | None = None, nulls: int = 0
 ) -> pa.Array:
     """Return indices and their texts as one Arrow array; nothing is copied."""
     index_type = pa.from_numpy_dtype(indices.dtype)
