@@ -157,6 +157,28 @@ def test_without_markers_executions_of_the_main_program_are_steps_with_their_exa
     ]
 
 
+def core_of(ordinal: int, runs: dict[str, tuple[int, ...]], lasts: int) -> Plane:
+    """A core with executions of programs, which begin at these times, and an op in each."""
+    began = sorted((at, name) for name, times in runs.items() for at in times)
+    ops = [("f", "fusion", at, lasts) for at, _ in began]
+    return tpu(ordinal, [], ops, lines=[line("XLA Modules", [ran(name, at, lasts) for at, name in began], id=2)])
+
+
+def test_time_between_cores_of_the_only_step_is_not_between_steps() -> None:
+    answer = report(*(core_of(at, {"jit_f(1)": (100 * at,)}, 50) for at in (0, 1)))
+    assert answer.scalars["step_count"].value == 1 and answer.scalars["between_steps_ps"].value == 0
+
+
+def test_programs_of_the_function_with_most_time_are_steps_together() -> None:
+    """It was compiled for another shape. Lambdas have a name together, but are different functions."""
+    for name, starts in (("jit_f", [0, 100, 200, 300]), ("jit__lambda_", [100, 200, 300])):
+        runs = {f"{name}(1)": (0,), f"{name}(2)": (100, 200, 300), "jit_g(3)": (400,)}
+        answer = report(core_of(0, runs, 90))
+        assert [row["start_ps"] // US for row in answer.tables["steps"].to_pylist()] == starts
+    answer = report(core_of(0, {"jit_f(1)": (0,), "jit_f(2)": (100, 200, 300)}, 90))
+    assert "each execution of jit_f(2) and of 1 other program of its function is a step" in answer.notices[0].text
+
+
 def test_ops_that_overlap_take_no_more_than_their_step() -> None:
     """The rest of such ops is taken from the category with most time, and said."""
     core = tpu(0, [ran("0", 0, 100, _ct=1, _c=5)], [("f", "fusion", 0, 80), ("g", "all-reduce", 40, 80)])

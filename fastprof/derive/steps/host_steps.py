@@ -640,8 +640,9 @@ def measure_between_steps(
     start, pause = ends[:-1], begins[1:] - ends[:-1]
     first = np.where(there, extents.begin_ps, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
     order = np.argsort(first, kind="stable")
-    place = np.clip(np.searchsorted(first[order], start + pause), 1, max(len(order) - 1, 1))
-    counts = (pause > 0) & chosen[order[place - 1]] if len(start) else pause > 0
+    place = np.searchsorted(first[order], start + pause)
+    counts = (pause > 0) & (place < len(order))  # a pause after the last begin is within the last step
+    counts[counts] = chosen[order[place[counts] - 1]]
     start, pause, before = start[counts], pause[counts], order[place[counts]]
     label = database.label[int(before[int(pause.argmax())])] if len(pause) else ""
     database, extents, there = database.chosen(chosen), extents.chosen(chosen), there[chosen]
