@@ -63,6 +63,7 @@ TITLES: Final = {
     "between_kernels": "Gaps between back-to-back kernels",
     "python": "{} while Python runs",
     "silent": "{} while host threads record nothing",
+    "synchronization": "{device} idle after the host waited for it",
     "tail": "{device} idle from the last work to the end of the step",
     "host_compute": "{} while ops run on the host",
     "eager": "{} while ops are dispatched one by one",
@@ -97,7 +98,7 @@ _AFTER_WAIT: Final = (
     "The device becomes idle while this waits for it: the host has launched nothing ahead, and the device stays idle "
     "until the host launches again."
 )
-"""What explains silence of the host, if an event does."""
+"""What explains silence of the host, if a wait does."""
 
 
 def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
@@ -118,7 +119,8 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
         is_bound = beside > NOTABLE * cost
         waits = event is not None and cause in _UNSURE and waits_for_device(event)
         known, topic, detail = None if waits else event, cause, None
-        if event is not None and cause == "silent":
+        after_wait = cause == "silent" and event is not None and (waits or event.startswith("aten::"))
+        if after_wait:
             known, topic, detail = event, "synchronization", _AFTER_WAIT
         elif waits:
             detail = f"Meanwhile the host waits for the device: {fit_text(str(event), _LETTERS)}."
@@ -129,7 +131,7 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
             )
         yield Finding(
             cause,
-            _make_title(facts, cause) + _format_place(facts, time, known),
+            _make_title(facts, topic) + _format_place(facts, time, known),
             cost,
             _judge_certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",

@@ -45,7 +45,7 @@ import numpy as np
 from fastprof._native.cause_kernels import foremost, gap_pieces
 from fastprof.derive.causes.cause_names import GAP_CAUSES
 from fastprof.derive.devices.device_events import sort_op_events
-from fastprof.derive.devices.op_names import is_kineto, is_op
+from fastprof.derive.devices.op_names import is_kineto
 from fastprof.derive.ops.device_time import (
     COMMUNICATION,
     COMPUTE,
@@ -428,13 +428,15 @@ def _mark_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pi
     after = pieces["begin"] >= _find_last_end(device)
     pieces["cause"][silent] = _NUMBER["silent"]
     pieces["cause"][after & (silent | (pieces["cause"] == _NUMBER["idle"]))] = _NUMBER["tail"]
-    pieces["row"][silent] = _find_waits_before(events, device, pieces["begin"][silent])
+    pieces["row"][silent & (causes.code[pieces["row"]] == Code.PYTHON)] = -1
+    waits = _find_waits_before(events, device, pieces["begin"][silent])
+    pieces["row"][silent] = np.where(waits >= 0, waits, pieces["row"][silent])
     return pieces
 
 
 def _find_waits_before(events: HostEvents, device: DeviceTime, time_ps: Int64s) -> Int64s:
-    """Return the outermost op, else the call, in which the host waited for the device when each of its idle intervals
-    began, at times in these; -1 if it did not wait."""
+    """Return the outermost op of ATen, else the call, in which the host waited for the device when each of its idle
+    intervals began, at times in these; -1 if it did not wait."""
     waits = np.array([waits_for_device(name) for name in events.names], np.bool_)
     rows = np.flatnonzero(waits[events.meta])
     rows = rows[np.argsort(events.start_ps[rows], kind="stable")]
@@ -444,11 +446,14 @@ def _find_waits_before(events: HostEvents, device: DeviceTime, time_ps: Int64s) 
     interval = idle[np.maximum(find_last_started(device.start_ps[idle], time_ps), 0)]
     since = device.start_ps[interval]
     place = find_last_started(events.start_ps[rows], since)
-    row = rows[np.maximum(place, 0)]
+    ends = add_durations(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+    longest = np.maximum.accumulate(np.where(ends >= np.maximum.accumulate(ends), np.arange(len(rows)), 0))
+    row = rows[longest[np.maximum(place, 0)]]  # of those that have begun, the one that ends last
     reaches = add_durations(events.start_ps[row], np.maximum(events.duration_ps[row], 0)) >= since
     row[(place < 0) | ~reaches | (time_ps < since) | (time_ps >= device.end_ps[interval])] = -1
     above = np.append(find_enclosing(events), -1)
-    of_op = np.append(is_op(events)[events.meta], False)
+    of_aten = np.array([name.startswith("aten::") for name in events.names], np.bool_)
+    of_op = np.append(of_aten[events.meta], False)
     while (outer := of_op[above[row]]).any():
         row = np.where(outer, above[row], row)
     return row
