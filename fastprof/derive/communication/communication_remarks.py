@@ -109,7 +109,7 @@ def _describe_unknown(seen: Clocks) -> Iterator[tuple[str, str]]:
 COSTLY_SHARE: Final = 0.05
 """Share of exposed communication in recorded device time from which on it is worth a recommendation."""
 MOSTLY: Final = 0.5
-"""Share of waiting for the last device in exposed communication from which on who that is comes first."""
+"""Share of waiting for the last device in communication between devices from which on who that is comes first."""
 LAST_SHARE, FEWEST_MEETINGS = 0.5, 4
 """Conditions for a straggler: a device comes last to more than this share of at least this many meetings."""
 
@@ -192,14 +192,14 @@ def describe_left_out(hosts: Sequence[HostCommunication], steps: Int64s | None) 
 
 
 def measure_waiting_share(kinds: pa.Table, costs: StepCosts | None, meetings: Meetings) -> float:
-    """Return the share of waiting for the last device in exposed communication between devices. If only some steps are
-    compared, the others are taken to be like them."""
-    rows = zip(kinds["scope"].to_pylist(), kinds["exposed_ps"].to_pylist(), strict=True)
-    exposed = sum(time for scope, time in rows if scope == BETWEEN_DEVICES)
+    """Return the share of waiting for the last device in communication between devices, hidden or not. If only some
+    steps are compared, the others are taken to be like them."""
+    rows = zip(*(kinds[name].to_pylist() for name in ("scope", "exposed_ps", "hidden_ps")), strict=True)
+    spent = sum(exposed + hidden for scope, exposed, hidden in rows if scope == BETWEEN_DEVICES)
     waited = sum(np.maximum(meetings.wait_ps, 0).tolist())
     if meetings.compared is not None and costs is not None and len(meetings.compared):
         waited = waited * costs.count // len(meetings.compared)
-    return float(waited / exposed) if exposed else 0.0
+    return float(waited / spent) if spent else 0.0
 
 
 def _describe_costs(

@@ -129,7 +129,7 @@ def pair_requests_batches(requests: RequestColumns, batches: BatchColumns) -> tu
 
 
 class _Part(NamedTuple):
-    """A part of the latency of a model's requests. ``times``: of each request, ascending."""
+    """A part of the latency of a model's requests. ``times``: of each request, ascending; empty if unknown."""
 
     model: str | None
     name: str
@@ -137,6 +137,8 @@ class _Part(NamedTuple):
     latency_ps: int
 
     def share(self) -> float | None:
+        if not len(self.times):
+            return None
         spent = sum_unbounded(self.times)
         return spent / self.latency_ps if 0 <= spent <= self.latency_ps and self.latency_ps else None
 
@@ -144,7 +146,12 @@ class _Part(NamedTuple):
 def _list_model_parts(of: Sequence[ServedModel]) -> list[_Part]:
     names = [*(name for name, _ in PARTS), "other"]
     return [
-        _Part(model.model, name, np.sort(times), sum_unbounded(model.requests.latency))
+        _Part(
+            model.model,
+            name,
+            np.sort(times[: 0 if name == PARTS[_COMPUTE][0] and not _has_device_work(model.session) else None]),
+            sum_unbounded(model.requests.latency),
+        )
         for model in of
         if len(model.requests)
         for name, times in zip(names, (*model.requests.parts.T, get_other_time(model.requests)), strict=True)
@@ -330,8 +337,8 @@ _TABLES: Final = (
              _make_each_column(lambda row: row.name)),
         Picoseconds("mean_ps", "mean of the part over all requests, rounded down",
                     _make_each_column(lambda row: average_times(row.times))),
-        Share("latency_share", "sum of the part / sum of latencies; null: the share would not be between 0 and 1, "
-              "because parts lie outside their requests", _make_each_column(_Part.share)),
+        Share("latency_share", "sum of the part / sum of latencies; null: the part is unknown, or the share would "
+              "not be between 0 and 1, because parts lie outside their requests", _make_each_column(_Part.share)),
         *_make_percentile_columns(PERCENTILES, "the time of the part", lambda row: row.times),
     ), derived=True),
     TableSchema("latency", "a statistic of request latency (average or percentile), over all models", (
