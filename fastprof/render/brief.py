@@ -312,9 +312,11 @@ def summarise_table(
         shown = {name: cut_table(table, rows[0], None, first_row) | {"total": total}} if tables else {}
         own = shown.get(name, {}).get("rows", ())
         end = first_row + len(own)
-        cut = next((key for row in own for key, cell in row.items() if str(cell).endswith("…")), None)
+        long = [name for name, column in zip(table.column_names, table.slice(first_row, len(own)).columns, strict=True)
+                if any(isinstance(cell, str) and len(cell) > _MOST_LETTERS for cell in column.to_pylist())]  # fmt: skip
+        cut = next((name if name.isidentifier() else f'"{name}"' for name in long), "")
         rest = f"Texts are cut after {_MOST_LETTERS - 1} letters: substr({cut}, {_MOST_LETTERS}) is the rest."
-        remarks = [*caveats, *([rest] if cut is not None and question.verb == "sql" else [])]
+        remarks = [*caveats, *([rest] if cut and question.verb == "sql" else [])]
         return head | {
             "answer": None if reason else sentence,
             "figures": {
@@ -338,6 +340,8 @@ def summarise_table(
 def _list_names(table: pa.Table) -> dict[str, list[str]] | None:
     """Return the names in a table of SQL that describes columns or lists tables, in few bytes, or None if it is another
     one. Tables of a report stand behind its name: ``steps: steps, slow_steps``."""
+    if not all(is_text(column.type) and not column.null_count for column in table.columns[:1]):
+        return None
     if table.column_names[:2] == ["column_name", "column_type"]:
         described = zip(table["column_name"].to_pylist(), table["column_type"].to_pylist(), strict=True)
         return {"columns": [f"{name} {kind}" for name, kind in described]}
@@ -372,8 +376,8 @@ def cut_table(table: pa.Table, rows: int, columns: Sequence[str] | None, first: 
     names = number_names(shown.schema)
     cells = [[_cut_cell(value) for value in column.to_pylist()] for column in shown.columns]
     for name, whole, column in zip(names, shown.columns, cells, strict=True):
-        if name in _SENTENCES and column and column[0]:
-            column[0] = shorten(whole[0].as_py(), _MOST_SENTENCE)
+        if name in _SENTENCES and column and isinstance(sentence := whole[0].as_py(), str):
+            column[0] = shorten(sentence, _MOST_SENTENCE)
     keys = list_keys(table.slice(0, first + rows))[first:]
     listed = [
         {"key": key, **{name: cell for name, cell in zip(names, row, strict=True) if cell is not None}}

@@ -238,7 +238,9 @@ def test_columns_of_a_query_may_share_a_name_and_cut_texts_are_said() -> None:
     document = brief.summarise_table("rows", table, brief.Question("sql"), 1)
     (row,) = document["tables"]["rows"]["rows"]
     assert (row["x"], row["x_2"][:4], len(row["x_2"])) == ("a", "nnnn", 160)
-    assert document["caveats"] == ["Texts are cut after 159 letters: substr(x_2, 160) is the rest."]
+    assert document["caveats"] == ["Texts are cut after 159 letters: substr(x, 160) is the rest."]
+    for of in ({"advice": [5]}, {"table": [1], "row": [2], "columns": [3]}, {"t": ["abc…"]}, {"column_name": [None]}):
+        assert not brief.summarise_table("rows", pa.table(of), brief.Question("sql"), 1).get("caveats")
     question = brief.Question("sql", tool="table")._replace(given={"query": f"select {long}"})
     more = brief.summarise_table("rows", pa.table({"y": range(40)}), question, 40)["more"]
     assert more[0].endswith('\\u2026", offset=10)') and len(more[0]) < 200
