@@ -22,7 +22,7 @@ from gate import rounds
 from trace_builder import event, int_field, len_field, line, plane, xspace
 
 import fastprof
-from fastprof.errors import CaptureError
+from fastprof.errors import CaptureError, NotFoundError
 from fastprof.schema.message_fields import put
 
 _SHAPES = {"traceEvents": [{"ph": "X", "name": "a ✓", "pid": 1, "tid": 2, "ts": 3, "dur": 4}]}
@@ -156,3 +156,9 @@ def test_an_error_quotes_no_name_and_no_number_of_the_file(form: str) -> None:
                 except CaptureError as error:
                     said.add(str(error))
     assert said and not [text for text in said if _NAME[:4] in text or str(_NUMBER)[:4] in text.replace(",", "")]
+
+
+def test_an_export_of_fastprof_is_named(tmp_path: Path) -> None:
+    fastprof.load(Path(__file__).resolve().parents[1] / "demo" / "xla").to_parquet(tmp_path / "out", tables=["planes"])
+    with pytest.raises(NotFoundError, match="an export of fastprof, not captures: `fastprof sql`"):
+        fastprof.load(tmp_path / "out")

@@ -19,12 +19,12 @@ _MARKUP = f"XML or HTML text; {_CAPTURES}"
 _TEXTS = ((compile_late(r'\{|\[\s*[]\[{"\d-]'), _JSON), (compile_late("<"), _MARKUP))
 _PLAIN = f"plain text; {_CAPTURES}"
 _TABLE = compile_late(rb'(?:\xef\xbb\xbf)?"?[A-Z][^,\n"{\0]*"?(?:,"?[^,\n"{\0]+"?){3,}\r?(?:\n|$)')
-_NSYS = "`nsys export --type sqlite` and `nsys stats` show what it holds"
+_NSYS = "fastprof does not read it; `nsys stats` shows it"
 _LOOKS_LIKE = (
     (compile_late(rb"PK\x03\x04[\s\S]{0,96}?\.npy"), "arrays of NumPy (.npz)"),
     (compile_late(rb"PK\x03\x04"), "a ZIP archive; unpack it first"),
-    (compile_late(rb"SQLite"), "an SQLite database, such as `nsys export` and rocprofv3 write; `nsys stats` and "
-     "`rocpd` show these"),
+    (compile_late(rb"SQLite"), "an SQLite database, such as `nsys export` and rocprofv3 write; fastprof does not "
+     "read it, `nsys stats` and `rocpd` show these"),
     (compile_late(rb"\0{8}\x03\0{15}|\0{4}\x03\0{7}"), "a CPU profile of gperftools; `pprof` shows it"),
     (compile_late(rb"PAR1"), "a Parquet file"),
     (compile_late(rb"ARROW1"), "an Arrow file"),

@@ -377,6 +377,9 @@ def _classify(place: CaptureDirectory, parts: tuple[str, ...], full: tuple[str, 
 
 
 def _make_nothing_error(path: str, search: Search) -> NotFoundError:
+    if Path(path, "_fastprof").is_dir():
+        text = "an export of fastprof, not captures: `fastprof sql` and readers of Parquet read it"
+        return NotFoundError(text, path=show_path(path))
     message = (
         "no captures: looked for HOST.xplane.pb, also .gz, .zst and .riegeli, and for HOST.trace.json and "
         "WORKER.pt.trace.json, also .gz, in this directory, "
