@@ -155,6 +155,8 @@ SCALARS = {
     "finding_count": ScalarSpec(None, "number of findings"),
     "window_ps": ScalarSpec("ps", "run time: from the first to the last work of a device, mean over the devices that "
                             "computed or communicated; window_ps of gaps is the sum over all that ran anything", "run"),
+    "start_up_ps": ScalarSpec("ps", "part of window_ps in which no device computes because of what happens only once, "
+                              "such as allocation or compilation at the start; null: no such finding"),
     "compute_share": ScalarSpec(
         "share", "compute time, mean over devices / (window_ps without time whose records are lost)",
         "compute share of the run"),
@@ -179,10 +181,12 @@ INCOMPLETE: Final = Section("Capture incomplete", scalars=("incomplete",), shown
 
 def _summarize_run(report: AnalysisReport) -> str:
     figures = report.scalars
-    count, framework = figures["device_count"].value, figures["framework"].value
+    count, used, framework = (figures[name].value for name in ("device_count", "used_device_count", "framework"))
     if count is None:
         return f"Run: unknown ({figures['device_count'].reason})"
-    devices = f"{count_noun(int(count), 'device', 'devices')}, {framework or 'unknown framework'}"
+    devices = count_noun(int(count), "device", "devices")
+    devices = f"{used:,} of {count:,} listed devices" if used and int(used) < int(count) else devices
+    devices = f"{devices}, {framework or 'unknown framework'}"
     values = [(name, figures[name].value, figures[name].unit) for name in ("window_ps", "compute_share")]
     known = {name: format_measure(value, unit) for name, value, unit in values if isinstance(value, int | float)}
     if "window_ps" not in known:
@@ -409,6 +413,7 @@ def _compute_values(
         "headline": f"{hidden} {_write_headline(facts, findings, start_up_ps)}".lstrip(),
         "finding_count": len(findings),
         "window_ps": facts.window_ps,
+        "start_up_ps": start_up_ps or (None, "no finding is of the start only"),
         "compute_share": facts.compute_share,
         "computing_device_count": facts.computing_count,
     }

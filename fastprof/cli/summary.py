@@ -111,7 +111,9 @@ def list_next(
     for evidence, numbers in ranks.items():
         name, _, table = evidence.partition(".")
         yield _Next(name.replace("_", "-"), ("--table", table), f"evidence of {', '.join(numbers)}")
-    yield _Next("diagnosis", (), "all findings" if findings else "causes that were examined, and missing records")
+    many = reports["diagnosis"].tables["findings"].num_rows
+    every = f"all {many} findings" if many > len(findings) else "all findings"
+    yield _Next("diagnosis", (), every if findings else "causes that were examined, and missing records")
     if reports["overview"].tables["latency"].num_rows:
         yield _Next("inference", (), "latency of serving requests")
     if not _NO_PYTHON.intersection(reports["diagnosis"].tables["unrecorded"]["what"].to_pylist()):
@@ -232,6 +234,8 @@ def _list_lines(source: _Source, reports: Mapping[str, AnalysisReport], look: Lo
     else:
         yield ""
         yield look.strong("What costs the time")
+        if start_up := _describe_start_up(diagnosis):
+            yield from as_text.wrap_paragraph(start_up, look)
     for finding in findings:
         lead = f"  {finding['rank']}. "
         yield from _cut(as_text.wrap_paragraph(_format_finding(finding), look, lead), _TITLE_LINES, look)
@@ -268,6 +272,17 @@ def _describe_capture(overview: AnalysisReport, diagnosis: AnalysisReport, sourc
     session = ", ".join(source.paths)
     named = f"{session} (run {source.run})" if source.run and source.run not in session else session
     return f"{named}: {ran_on}, {count_noun(hosts, 'host', 'hosts')}; {duration}, {marked}"
+
+
+def _describe_start_up(diagnosis: AnalysisReport) -> str:
+    """Say how long start-up takes, which the first findings leave out; empty if it takes less than a tenth."""
+    from fastprof.wording.quantities import format_measure
+
+    start_up, window = (diagnosis.scalars[name].value for name in ("start_up_ps", "window_ps"))
+    if not isinstance(start_up, int) or not isinstance(window, int) or 10 * start_up < window:
+        return ""
+    share = format_measure(start_up / window, "share")
+    return f"One-time start-up takes {format_measure(start_up, 'ps')}, {share} of the run. Of the rest:"
 
 
 def _list_figures(overview: AnalysisReport, look: Look) -> Iterator[str]:

@@ -66,8 +66,8 @@ class AnalysisMethods:
         peak: compare ops with these per-device peaks: flops=312T,hbm=2039GB/s, or only one of the two
 
         Tables: findings, examined, unrecorded, recompilations.
-        Figures: headline, finding_count, window_ps, compute_share, incomplete, device_count, used_device_count,
-        computing_device_count, framework.
+        Figures: headline, finding_count, window_ps, start_up_ps, compute_share, incomplete, device_count,
+        used_device_count, computing_device_count, framework.
         """
         return self.report("diagnosis", recorded_with=recorded_with, steps_from=steps_from, device=device, peak=peak)
 
