@@ -151,4 +151,4 @@ site: build ## the docs as a site in build/site, with screenshots; links are che
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 clean: ## remove what was built
-	rm -rf build dist demo-out $(VENV) fastprof/_native/*.so *.egg-info
+	rm -rf build dist demo-out demo-dataset $(VENV) fastprof/_native/*.so *.egg-info

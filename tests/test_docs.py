@@ -48,7 +48,7 @@ def beside_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_python_of_the_readme_runs(beside_demo: Path) -> None:
     pytest.importorskip("duckdb")
     run_python_of(README)
-    assert list((beside_demo / "demo-out" / "events").rglob("host-00000-00000-0.parquet"))
+    assert list((beside_demo / "demo-dataset" / "events").rglob("host-00000-00000-0.parquet"))
 
 
 def test_python_of_the_api_page_runs(beside_demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
