@@ -335,7 +335,7 @@ _TABLES: Final = (
         _MODEL,
         Text("part", ", ".join(name for name, _ in PARTS) + ", other: as the columns of the requests table",
              _make_each_column(lambda row: row.name)),
-        Picoseconds("mean_ps", "mean of the part over all requests, rounded down",
+        Picoseconds("mean_ps", f"mean of the part over all requests, rounded down; {_NO_WORK}",
                     _make_each_column(lambda row: average_times(row.times))),
         Share("latency_share", "sum of the part / sum of latencies; null: the part is unknown, or the share would "
               "not be between 0 and 1, because parts lie outside their requests", _make_each_column(_Part.share)),
