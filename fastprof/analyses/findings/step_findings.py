@@ -220,9 +220,9 @@ def _sum_excess_causes(facts: DiagnosisFacts, slow: Iterable[int]) -> dict[int, 
     steps, time = steps[steps != BETWEEN_STEPS], time[steps != BETWEEN_STEPS]
     beyond = np.maximum(time - np.median(time, axis=0).astype(np.int64), 0) if len(steps) else time
     of_step: dict[int, Counter[str | None]] = {step: Counter() for step in slow}
-    for step, row in zip(steps.tolist(), beyond.tolist(), strict=True):
-        if step in of_step:
-            of_step[step].update(dict(zip(CAUSE_NAMES, row, strict=True)))
+    rows = np.flatnonzero(np.isin(steps, list(of_step)))  # few of very many
+    for step, row in zip(steps[rows].tolist(), beyond[rows].tolist(), strict=True):
+        of_step[step].update(dict(zip(CAUSE_NAMES, row, strict=True)))
     return of_step
 
 

@@ -51,7 +51,8 @@ _LEAST: Final = 2
 
 def list_marker_kinds(database: StepDatabase) -> list[str]:
     """Return the kind of each step: its name without numbers, ``ProfilerStep`` of ``ProfilerStep#7``."""
-    return [_NUMBER.sub("", label).strip(" #") for label in database.label]
+    shared: dict[str, str] = {}  # of very many, few differ
+    return [shared.setdefault(kind := _NUMBER.sub("", label).strip(" #"), kind) for label in database.label]
 
 
 def choose_marker_kind(database: StepDatabase) -> tuple[Bools, str]:
@@ -414,10 +415,10 @@ def number_steps(database: StepDatabase, source: StepSource) -> StepDatabase:
     is_marked = source.source in (MARKERS, LAUNCHED)
     if not is_marked and source.numbers is None:
         return replace(database, number=np.arange(len(database)))
-    recorded = [
+    recorded = (
         split_label(label)[1] if is_marked and numbered else None
         for label, numbered in zip(database.label, database.numbered.tolist(), strict=True)
-    ]
+    )
     known, count = source.numbers or {}, 0
     numbers, labels = np.zeros(len(database), np.int64), list(database.label)
     for row, (group, own) in enumerate(zip(database.step.tolist(), recorded, strict=True)):
