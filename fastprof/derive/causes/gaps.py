@@ -61,9 +61,9 @@ from fastprof.derive.ops.device_time import (
     find_extent_of_spans,
     make_span_records,
 )
-from fastprof.derive.ops.launches import find_launches
-from fastprof.derive.steps.event_graph import PIECE, find_enclosing
-from fastprof.derive.steps.event_origin import Origin, has_line, is_built_in, waits_for_device
+from fastprof.derive.ops.launches import find_launches, find_waits_before
+from fastprof.derive.steps.event_graph import PIECE
+from fastprof.derive.steps.event_origin import Origin, has_line, is_built_in
 from fastprof.derive.steps.grouping import NEVER, find_step_markers
 from fastprof.derive.steps.host_calls import find_function_within, find_loader_calls, find_op_runs
 from fastprof.derive.steps.host_causes import (
@@ -429,34 +429,10 @@ def _mark_silence(events: HostEvents, causes: HostCauses, device: DeviceTime, pi
     pieces["cause"][silent] = _NUMBER["silent"]
     pieces["cause"][after & (silent | (pieces["cause"] == _NUMBER["idle"]))] = _NUMBER["tail"]
     pieces["row"][silent & (causes.code[pieces["row"]] == Code.PYTHON)] = -1
-    waits = _find_waits_before(events, device, pieces["begin"][silent])
+    idle = device.state == IS_IDLE
+    waits = find_waits_before(events, device.start_ps[idle], device.end_ps[idle], pieces["begin"][silent])
     pieces["row"][silent] = np.where(waits >= 0, waits, pieces["row"][silent])
     return pieces
-
-
-def _find_waits_before(events: HostEvents, device: DeviceTime, time_ps: Int64s) -> Int64s:
-    """Return the outermost op of ATen, else the call, in which the host waited for the device when each of its idle
-    intervals began, at times in these; -1 if it did not wait."""
-    waits = np.array([waits_for_device(name) for name in events.names], np.bool_)
-    rows = np.flatnonzero(waits[events.meta])
-    rows = rows[np.argsort(events.start_ps[rows], kind="stable")]
-    idle = np.flatnonzero(device.state == IS_IDLE)
-    if not len(rows) or not len(idle):
-        return np.full(len(time_ps), -1)
-    interval = idle[np.maximum(find_last_started(device.start_ps[idle], time_ps), 0)]
-    since = device.start_ps[interval]
-    place = find_last_started(events.start_ps[rows], since)
-    ends = add_durations(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
-    longest = np.maximum.accumulate(np.where(ends >= np.maximum.accumulate(ends), np.arange(len(rows)), 0))
-    row = rows[longest[np.maximum(place, 0)]]  # of those that have begun, the one that ends last
-    reaches = add_durations(events.start_ps[row], np.maximum(events.duration_ps[row], 0)) >= since
-    row[(place < 0) | ~reaches | (time_ps < since) | (time_ps >= device.end_ps[interval])] = -1
-    above = np.append(find_enclosing(events), -1)
-    of_aten = np.array([name.startswith("aten::") for name in events.names], np.bool_)
-    of_op = np.append(of_aten[events.meta], False)
-    while (outer := of_op[above[row]]).any():
-        row = np.where(outer, above[row], row)
-    return row
 
 
 def _mark_op_runs(events: HostEvents, pieces: Records) -> Records:
