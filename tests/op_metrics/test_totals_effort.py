@@ -60,13 +60,16 @@ def test_ops_are_gathered_a_few_times_each_however_many_programs_there_are(monke
 def test_memory_is_in_proportion_however_many_memories_ops_name() -> None:
     data = a_memory_each(1500)
     fastprof.load(a_memory_each(2)).roofline()  # what is imported does not count
-    tracemalloc.start()
-    try:
-        fastprof.load(data).roofline()
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 40 * len(data)
+
+    def measure() -> int:
+        tracemalloc.start()
+        try:
+            fastprof.load(data).roofline()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert min(measure() for _ in range(3)) < 40 * len(data), "threads of other tests may allocate meanwhile"
 
 
 def test_memories_without_a_code_are_apart_by_op() -> None:
