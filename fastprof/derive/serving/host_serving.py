@@ -246,6 +246,8 @@ class MoveColumns(ArrayRows):
 
 @dataclass(frozen=True, slots=True)
 class SessionServing:
+    """``has_device_work``: whether the work of any request or batch on a device is recorded."""
+
     hosts: list[str]
     models: list[str]
     requests: RequestColumns
@@ -253,6 +255,7 @@ class SessionServing:
     moves: MoveColumns
     patterns: list[Pattern]
     parameters: dict[str, BatchingParameters]
+    has_device_work: bool
 
 
 def combine_hosts_serving(kept: Sequence[HostServing]) -> SessionServing:
@@ -268,14 +271,17 @@ def combine_hosts_serving(kept: Sequence[HostServing]) -> SessionServing:
         pattern = [patterns.setdefault(pattern, len(patterns)) for pattern in host.moves.patterns]
         model = place[np.concatenate([host.timed.requests.model, batch_model])[host.moves.owner]]
         moves.append(MoveColumns(model, np.array(pattern, np.int64)[host.moves.pattern], host.moves.time_ps))
+    requests, every_batch = join_requests([host.timed for host in kept], kept, places), BatchColumns.joined(batches)
+    on_device = requests.parts[:, breakdown.PARTS.index(breakdown.COMPUTE)].any() or every_batch.compute.any()
     return SessionServing(
         [host.host for host in kept],
         models,
-        join_requests([host.timed for host in kept], kept, places),
-        _sort_shortest_first(BatchColumns.joined(batches)),
+        requests,
+        _sort_shortest_first(every_batch),
         MoveColumns.joined(moves),
         list(patterns),
         parameters,
+        bool(on_device),
     )
 
 

@@ -108,11 +108,6 @@ def _average_number(values: Int64s) -> float | None:
     return sum_unbounded(values) / len(values) if len(values) else None
 
 
-def _has_device_work(session: SessionServing) -> bool:
-    """Return whether the work of any request or batch on a device is recorded."""
-    return bool(session.requests.parts[:, _COMPUTE].any() or session.batches.compute.any())
-
-
 def get_other_time(requests: RequestColumns) -> Int64s:
     """Return the latency minus the parts."""
     left: Int64s = requests.latency - requests.parts.sum(axis=1)
@@ -146,15 +141,11 @@ class _Part(NamedTuple):
 def _list_model_parts(of: Sequence[ServedModel]) -> list[_Part]:
     names = [*(name for name, _ in PARTS), "other"]
     return [
-        _Part(
-            model.model,
-            name,
-            np.sort(times[: 0 if name == PARTS[_COMPUTE][0] and not _has_device_work(model.session) else None]),
-            sum_unbounded(model.requests.latency),
-        )
+        _Part(model.model, name, np.sort(times if is_known else times[:0]), sum_unbounded(model.requests.latency))
         for model in of
         if len(model.requests)
         for name, times in zip(names, (*model.requests.parts.T, get_other_time(model.requests)), strict=True)
+        for is_known in [name != names[_COMPUTE] or model.session.has_device_work]
     ]
 
 
@@ -177,7 +168,7 @@ def _list_latencies(session: SessionServing) -> list[_Latency]:
     at = [(f"{percent:.1f}%", locate_percentile(percent, len(device))) for percent in PERCENTILES]
     means = _Latency("Average", *(average_times(values) or 0 for values in columns))
     rows = [means, *(_Latency(title, *(int(values[row]) for values in columns)) for title, row in at)]
-    return rows if _has_device_work(session) else [row._replace(device=None) for row in rows]
+    return rows if session.has_device_work else [row._replace(device=None) for row in rows]
 
 
 def _list_sizes(of: Sequence[ServedModel]) -> list[ServedModel]:
@@ -364,7 +355,7 @@ _TABLES: Final = (
                     "last batch", lambda session: session.requests.latency),
         *(Picoseconds(f"{name}_ps", what, _make_part_column(i)) for i, (name, what) in enumerate(PARTS[:_COMPUTE])),
         Picoseconds("device_compute_ps", f"{PARTS[_COMPUTE][1]}; {_NO_WORK}", _make_part_column(_COMPUTE),
-                    lambda session: np.full(len(session.requests), not _has_device_work(session))),
+                    lambda session: np.full(len(session.requests), not session.has_device_work)),
         *(Picoseconds(f"{name}_ps", what, _make_part_column(i))
           for i, (name, what) in enumerate(PARTS[_COMPUTE + 1 :], _COMPUTE + 1)),
         Picoseconds("other_ps", "latency_ps minus the parts above; negative if some parts lie outside the request",
@@ -393,7 +384,7 @@ _TABLES: Final = (
               _measure_efficiencies),
         Picoseconds("device_compute_ps", f"time of its programs on the device; {_NO_WORK}",
                     lambda session: session.batches.compute,
-                    lambda session: np.full(len(session.batches), not _has_device_work(session))),
+                    lambda session: np.full(len(session.batches), not session.has_device_work)),
         Column("program_ids", pa.list_(pa.uint64()), "programs that it ran",
                of=lambda session: session.batches.programs.tolist()),
         Column("request_ids", _NUMBERS, "event groups that caused the batch, on the same host",
@@ -412,7 +403,7 @@ _TABLES: Final = (
                of=_make_each_column(lambda row: _average_number(row.batches.padding))),
         Picoseconds("device_compute_ps", f"mean time of a batch's programs on the device, rounded down; {_NO_WORK}",
                     _make_each_column(lambda row: average_times(row.batches.compute)
-                                      if _has_device_work(row.session) else None)),
+                                      if row.session.has_device_work else None)),
         Count("request_count", "number of requests with a batch of this size",
               _make_each_column(lambda row: len(row.requests))),
         Picoseconds("mean_latency_ps", "mean request latency with a batch of this size, rounded down; null: there are "
