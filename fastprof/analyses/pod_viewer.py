@@ -44,7 +44,6 @@ from fastprof.schema.columns import (
     find_least_by,
     find_most_by,
     number_distinct_rows,
-    number_sorted_rows,
     sort_rows,
     sum_by,
 )
@@ -176,7 +175,7 @@ def _measure_wait(database: StepDatabase, collectives: pa.Table) -> int | tuple[
 def _list_collectives(database: StepDatabase) -> pa.Table:
     """List collectives by step and id, in the order of their first events."""
     every = database.collectives
-    first, place = number_sorted_rows([every.step, every.unique_id])
+    first, place = number_distinct_rows([every.step, every.unique_id])
     count = len(first)
     duration = np.maximum(every.end_ps - every.begin_ps, 0)
     fastest, begin = find_least_by(place, duration, count), find_least_by(place, every.begin_ps, count)

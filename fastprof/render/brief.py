@@ -312,11 +312,14 @@ def summarise_table(
         shown = {name: cut_table(table, rows[0], None, first_row) | {"total": total}} if tables else {}
         own = shown.get(name, {}).get("rows", ())
         end = first_row + len(own)
-        long = [name for name, column in zip(table.column_names, table.slice(first_row, len(own)).columns, strict=True)
-                if any(isinstance(cell, str) and len(cell) > _MOST_LETTERS for cell in column.to_pylist())]  # fmt: skip
-        cut = next((name if name.isidentifier() else f'"{name}"' for name in long), "")
-        rest = f"Texts are cut after {_MOST_LETTERS - 1} letters: substr({cut}, {_MOST_LETTERS}) is the rest."
-        remarks = [*caveats, *([rest] if cut and question.verb == "sql" else [])]
+        columns = zip(table.column_names, table.slice(first_row, len(own)).columns, strict=True)
+        long = (name if name.isidentifier() else f'"{name}"' for name, column in columns
+                if any(isinstance(cell, str) and len(cell) > _MOST_LETTERS for cell in column.to_pylist()))  # fmt: skip
+        remarks = [*caveats]
+        if question.verb == "sql" and (cut := next(long, "")):
+            remarks.append(
+                f"Texts are cut after {_MOST_LETTERS - 1} letters: substr({cut}, {_MOST_LETTERS}) is the rest."
+            )
         return head | {
             "answer": None if reason else sentence,
             "figures": {

@@ -620,8 +620,8 @@ class _SharedMeetings:
         first = (np.cumsum(many) - many)[order]
         meeting, rows = expand_ranges(first, many[order])
         del of["meeting"]
-        empty = [name for name in of if not len(of[name])]
-        taken = {name: of.pop(name)[() if name in empty else rows] for name in [*of]}  # one by one: there are many
+        # one by one, because there are many
+        taken = {name: column[rows] if len(column := of.pop(name)) else column for name in [*of]}
         self.first, self.last, self.first_begin_ps = taken["first"], taken["last"], taken["first_begin_ps"]
         self.shows = taken["shows"]
         host = taken["host"].astype(np.int64)

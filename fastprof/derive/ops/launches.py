@@ -234,21 +234,21 @@ def find_latest_begin(key: Int64s, time: Int64s, begins: Bools) -> Int64s:
 
 
 def find_waits_before(events: HostEvents, begin_ps: Int64s, end_ps: Int64s, time_ps: Int64s) -> Int64s:
-    """Return the outermost op of ATen, else the call, in which the host waited for the device when the idle interval
-    of each time began, which is one of those from ``begin_ps`` to ``end_ps``; -1 if it did not wait."""
+    """Return the row of the wait for the device in which each idle interval began: the outermost ATen op, else the
+    call, or -1 if there is none. ``begin_ps``, ``end_ps``: idle intervals; ``time_ps``: a time in each wanted one."""
     waits = np.array([waits_for_device(name) for name in events.names], np.bool_)
     rows = np.flatnonzero(waits[events.meta])
     rows = rows[np.argsort(events.start_ps[rows], kind="stable")]
-    if not len(rows) or not len(begin_ps):
+    if not len(rows) or not len(begin_ps) or not len(time_ps):
         return np.full(len(time_ps), -1)
     interval = np.maximum(find_last_started(begin_ps, time_ps), 0)
     since = begin_ps[interval]
     place = find_last_started(events.start_ps[rows], since)
     ends = add_durations(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
     longest = np.maximum.accumulate(np.where(ends >= np.maximum.accumulate(ends), np.arange(len(rows)), 0))
-    row = rows[longest[np.maximum(place, 0)]]  # of those that have begun, the one that ends last
-    reaches = add_durations(events.start_ps[row], np.maximum(events.duration_ps[row], 0)) >= since
-    row[(place < 0) | ~reaches | (time_ps < since) | (time_ps >= end_ps[interval])] = -1
+    at = longest[np.maximum(place, 0)]  # the wait that ends last, among those that have begun
+    row = rows[at]
+    row[(place < 0) | (ends[at] < since) | (time_ps < since) | (time_ps >= end_ps[interval])] = -1
     above = np.append(find_enclosing(events), -1)
     of_aten = np.array([name.startswith("aten::") for name in events.names], np.bool_)
     of_op = np.append(of_aten[events.meta], False)
