@@ -14,7 +14,7 @@ PAGE_STAMP := $(PAGE_TOOLS)/.installed
 SOURCES := $(shell find csrc -name '*.[ch]' -not -path '*/tests/*' -not -path '*/fuzz/*') $(filter-out %.pyi,$(wildcard fastprof/_native/*.p*))
 MODULES := $(patsubst fastprof/_native/%.pyx,fastprof._native.%,$(wildcard fastprof/_native/*.pyx))
 
-# pytest rewrites the asserts of all test files, in each process that collects them, if Python keeps nothing.
+# Keep compiled test files: otherwise each pytest process rewrites the asserts of all of them.
 export PYTHONDONTWRITEBYTECODE :=
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)

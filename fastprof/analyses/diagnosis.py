@@ -155,8 +155,8 @@ SCALARS = {
     "finding_count": ScalarSpec(None, "number of findings"),
     "window_ps": ScalarSpec("ps", "run time: from the first to the last work of a device, mean over the devices that "
                             "computed or communicated; window_ps of gaps is the sum over all that ran anything", "run"),
-    "start_up_ps": ScalarSpec("ps", "part of window_ps in which no device computes because of what happens only once, "
-                              "such as allocation or compilation at the start; null: no such finding"),
+    "start_up_ps": ScalarSpec("ps", "one-time cost at the start of the run, such as allocation or compilation, "
+                              "without device compute; part of window_ps; null: none was found"),
     "compute_share": ScalarSpec(
         "share", "compute time, mean over devices / (window_ps without time whose records are lost)",
         "compute share of the run"),
@@ -184,9 +184,9 @@ def _summarize_run(report: AnalysisReport) -> str:
     count, used, framework = (figures[name].value for name in ("device_count", "used_device_count", "framework"))
     if count is None:
         return f"Run: unknown ({figures['device_count'].reason})"
-    devices = count_noun(int(count), "device", "devices")
-    devices = f"{used:,} of {count:,} listed devices" if used and int(used) < int(count) else devices
-    devices = f"{devices}, {framework or 'unknown framework'}"
+    is_part = used and int(used) < int(count)
+    many = f"{used:,} of {count:,} listed devices" if is_part else count_noun(int(count), "device", "devices")
+    devices = f"{many}, {framework or 'unknown framework'}"
     values = [(name, figures[name].value, figures[name].unit) for name in ("window_ps", "compute_share")]
     known = {name: format_measure(value, unit) for name, value, unit in values if isinstance(value, int | float)}
     if "window_ps" not in known:
@@ -413,7 +413,7 @@ def _compute_values(
         "headline": f"{hidden} {_write_headline(facts, findings, start_up_ps)}".lstrip(),
         "finding_count": len(findings),
         "window_ps": facts.window_ps,
-        "start_up_ps": start_up_ps or (None, "no finding is of the start only"),
+        "start_up_ps": start_up_ps or (None, "no start-up cost was found"),
         "compute_share": facts.compute_share,
         "computing_device_count": facts.computing_count,
     }

@@ -255,8 +255,7 @@ def _cut(lines: Sequence[str], most: int, look: Look) -> Iterator[str]:
 
 
 def _describe_capture(overview: AnalysisReport, diagnosis: AnalysisReport, source: _Source) -> str:
-    """Describe framework, devices that ran anything, hosts, duration and steps. Each rank of PyTorch lists all GPUs of
-    its machine."""
+    """Describe framework, used devices, hosts, duration and steps. Each PyTorch rank lists all GPUs of its machine."""
     from fastprof.wording.quantities import count_noun, format_measure
 
     known = {name: overview.scalars[name].value for name in _CAPTURED}
@@ -275,14 +274,14 @@ def _describe_capture(overview: AnalysisReport, diagnosis: AnalysisReport, sourc
 
 
 def _describe_start_up(diagnosis: AnalysisReport) -> str:
-    """Say how long start-up takes, which the first findings leave out; empty if it takes less than a tenth."""
+    """Describe the start-up time, which the first findings leave out; empty below a tenth of the run."""
     from fastprof.wording.quantities import format_measure
 
     start_up, window = (diagnosis.scalars[name].value for name in ("start_up_ps", "window_ps"))
     if not isinstance(start_up, int) or not isinstance(window, int) or 10 * start_up < window:
         return ""
     share = format_measure(start_up / window, "share")
-    return f"One-time start-up takes {format_measure(start_up, 'ps')}, {share} of the run. Of the rest:"
+    return f"One-time start-up: {format_measure(start_up, 'ps')}, {share} of the run. Costs without start-up:"
 
 
 def _list_figures(overview: AnalysisReport, look: Look) -> Iterator[str]:

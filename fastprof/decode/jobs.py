@@ -210,8 +210,8 @@ def name_jobs(jobs: Jobs) -> dict[str, list[int]]:
 
 
 def sort_by_rank(captures: Sequence[Capture], log: ImportLog) -> list[Capture]:
-    """Sort captures by the ranks of their processes if all record one; otherwise keep their order, which is that of
-    names in a directory. Equal ranks keep it, too."""
+    """Sort captures by the ranks of their processes if all captures record a rank; otherwise keep their order. Equal
+    ranks keep their order. Captures of a directory are in the order of their names."""
     if len(captures) < 2:
         return list(captures)
     return [captures[place] for place in order_ranks(((read_rank(capture), capture.path) for capture in captures), log)]

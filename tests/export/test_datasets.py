@@ -202,7 +202,7 @@ def test_jobs_of_a_run_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_many_small_hosts(tmp_path: Path) -> None:
-    """At most a file for two hosts, and 1.5 times the captures."""
+    """The dataset has at most a file for two hosts, and 1.5 times the size of the captures."""
     count = rounds(128, 48)
     (source,) = (DEMO / "pod/plugins/profile").iterdir()
     (tmp_path / "pod").mkdir()

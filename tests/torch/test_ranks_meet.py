@@ -60,8 +60,8 @@ def test_two_of_128_ranks() -> None:
 
 
 def write_rank(folder: Path, rank: int, compute_ms: int) -> None:
-    """Write a rank of three that sums two buckets of gradients in each of six steps, of which the slowest rank computes
-    each for 14 ms; sums run beside the next bucket."""
+    """Write the trace of one of three ranks: six steps with two gradient buckets each. The all-reduce of a bucket runs
+    beside the next one, and ends when the slowest rank, with 14 ms a bucket, has joined."""
     events: list[dict[str, object]] = []
 
     def run(name: str, stream: int, begin_ms: int, end_ms: int) -> None:
@@ -85,8 +85,8 @@ def write_rank(folder: Path, rank: int, compute_ms: int) -> None:
 
 
 def test_what_a_rank_computes_while_it_waits_counts_as_its_work(tmp_path: Path) -> None:
-    """Of each bucket the slow rank works 4 ms longer; what it does before the first meeting is not on the path. Ranks
-    that come first compute the next bucket while they wait."""
+    """The slow rank works 4 ms longer on each bucket. The path begins at the first meeting, so earlier work does not
+    count. The other ranks compute the next bucket while they wait."""
     for rank, compute_ms in enumerate((10, 14, 10)):
         write_rank(tmp_path, rank, compute_ms)
     profile = fastprof.load(tmp_path)

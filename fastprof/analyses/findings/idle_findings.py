@@ -95,10 +95,9 @@ _EAGER: Final = compile_late(r"^Eager(Local|Kernel)?Execute(?!$|.*__inference_)|
 
 
 _AFTER_WAIT: Final = (
-    "The device becomes idle while this waits for it: the host has launched nothing ahead, and the device stays idle "
-    "until the host launches again."
+    "The host waits for the device and has launched nothing ahead, so the device idles until the next launch."
 )
-"""What explains silence of the host, if a wait does."""
+"""Detail of host silence that follows a wait for the device."""
 
 
 def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
@@ -119,8 +118,7 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
         is_bound = beside > NOTABLE * cost
         waits = event is not None and cause in _UNSURE and waits_for_device(event)
         known, topic, detail = None if waits else event, cause, None
-        after_wait = cause == "silent" and event is not None and (waits or event.startswith("aten::"))
-        if after_wait:
+        if cause == "silent" and event is not None and (waits or event.startswith("aten::")):
             known, topic, detail = event, "synchronization", _AFTER_WAIT
         elif waits:
             detail = f"Meanwhile the host waits for the device: {fit_text(str(event), _LETTERS)}."

@@ -329,7 +329,7 @@ def _sum_annotations(
     owner, (begins, until) = merge_spans_by_key(row, seen.start_ps, ends)
     elapsed = summed(until - begins, owner)
     in_run = summed(np.clip(until, *run) - np.clip(begins, *run), owner)
-    sum_exactly([int(elapsed.max(initial=0)) * len(devices)], _DURATIONS)
+    sum_exactly([int(elapsed.max(initial=0)) * len(devices)], _DURATIONS)  # the largest sum
     device = np.zeros((count, len(KINDS)), np.int64)
     for kinds in devices:
         for kind, stretches in enumerate(kinds.stretches):

@@ -83,7 +83,7 @@ def find_compilations(host: Host) -> list[Compilation]:
         return []
     database = every.steps_from(AUTO).database
     steps, begins = database.step, database.extent_begin_ps[database.present]
-    first_ps = int(begins.min()) if len(begins) else -(1 << 63)
+    first_ps = int(begins.min()) if len(begins) else -(1 << 63)  # before all events
     chosen = steps if host is every else host.groups_from(AUTO).group_id
     group = groups.group_id[[each.row for each in compared]]
     known, ours = np.isin(group, steps).tolist(), np.isin(group, chosen).tolist()

@@ -5,9 +5,8 @@
 
 At each meeting the path goes to the host that came last, and on to its meeting before. Work and transfer on the path
 add up to its time, to the picosecond. A host that works longer than the median of those it meets, on the path, delays
-all, even those that then make others wait in their turn. Where collectives run beside compute, hosts that wait go on
-working: what they compute during the meeting before counts in this comparison, because without the wait they would
-compute it later.
+all, even those that then make others wait in their turn. Collectives may run beside compute.
+Then hosts compute while they wait, and this compute counts as their work: without the wait, it would come later.
 
     slow host   |=backward 1=|=backward 2=|      |T|  sums of gradients: [1], [2]
     other host  |=1=|=2=|[1]........|T|[2]..|T|       its work before [2] is what it computes beside [1]

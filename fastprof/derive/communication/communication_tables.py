@@ -138,7 +138,7 @@ _HOST_STEPS: Final = TableSchema(
               lambda rows: rows.step < 0),
         _MET_HOST,
         Count("meetings", "meetings of the host in the step", lambda rows: rows.meetings),
-        Picoseconds("work_ps", "time from each collective to the next, in which the host works, and compute during it",
+        Picoseconds("work_ps", "work of the host: time between collectives, and compute during collectives",
                     lambda rows: rows.work_ps),
         Picoseconds("waited_ps", "time that the host waited for the last host, summed over meetings",
                     lambda rows: rows.waited_ps),

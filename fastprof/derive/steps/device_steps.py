@@ -385,8 +385,8 @@ def find_executions(events: HostEvents) -> list[ProgramExecutions]:
 
 def find_step_modules(of_planes: list[ProgramExecutions]) -> list[str]:
     """Return the program whose executions take most time on all devices together, of equals the first by name; then the
-    programs of the same function whose executions take a similar time: it was compiled again, for other shapes, and
-    each runs in the place of the others."""
+    programs of the same function whose executions take a similar time, as the function was compiled for other
+    shapes."""
     time: Counter[str] = Counter()
     count: Counter[str] = Counter()
     for of_plane in of_planes:
