@@ -38,15 +38,14 @@ if TYPE_CHECKING:
 
 _KEPT = 5.0
 """Lifetime of a list, as a multiple of the time that it took: tens of thousands of runs take seconds."""
-_QUICK_S = 0.02
-"""A list that takes no longer is made again each time."""
 
 
 class RunList:
-    """List of runs. ``directory``: the log directory, or None if there is none, and no run is listed."""
+    """List of runs. ``directory``: the log directory, or None if there is none, and no run is listed. ``quick_s``: a
+    list that takes no longer is made again each time."""
 
-    def __init__(self, directory: str | os.PathLike[str] | None) -> None:
-        self._directory = directory
+    def __init__(self, directory: str | os.PathLike[str] | None, quick_s: float = 0.02) -> None:
+        self._directory, self.quick_s = directory, quick_s
         self._lock = threading.Lock()
         self._runs: dict[str, Run] = {}
         self._listed_s, self._took_s = -float("inf"), 0.0
@@ -66,7 +65,7 @@ class RunList:
                 self._runs = _list_runs(self._directory)
                 self._listed_s = time.monotonic()
                 took = self._listed_s - began
-                self._took_s = took if took > _QUICK_S else 0.0
+                self._took_s = took if took > self.quick_s else 0.0
             return self._runs
 
 

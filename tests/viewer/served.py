@@ -119,6 +119,7 @@ class Served:
 
         self.profile = fastprof.load(source, run=run, on_error=on_error) if opened else None
         self.runs = ViewedRuns(source, self.profile, load, cache, on_error)
+        self.runs._runs.quick_s = float("inf")  # a list is made again each time, however busy the machine is
         self.client = Client(make_application(self.runs, token, capture=capture))
 
     def get(self, path: str, **params: Any) -> Any:
