@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from fastprof.export.dataset import RUNS
-from fastprof.export.dataset_reports import FIGURES, NOTICES
+from fastprof.export.dataset_files import FIGURES, NOTICES
 from fastprof.schema.tables import VERSION, TableSchema
 from fastprof.tables.event_summary import SUMMARY
 from fastprof.tables.table_set import TABLES

@@ -17,7 +17,7 @@ from fastprof.analyses import ANALYSES
 from fastprof.cli import main
 from fastprof.derive.causes import slow_steps
 from fastprof.derive.devices.op_names import drop_serial
-from fastprof.derive.ops import op_work
+from fastprof.derive.ops import roofline_model
 from fastprof.derive.steps import event_origin, inferred_steps
 
 Reading = Callable[[str], object]
@@ -27,7 +27,7 @@ READINGS: dict[str, tuple[Reading, str]] = {
     "waits": (slow_steps._WAIT.search, "$a "),
     "input": (event_origin._INPUT.match, "Dataset"),
     "eager input": (lambda text: event_origin._INPUT.match(f"EagerLocalExecute: {text}!"), "Iterator"),
-    "layouts": (op_work._HOST_LAYOUT.search, "S(5)"),
+    "layouts": (roofline_model._HOST_LAYOUT.search, "S(5)"),
     "serials": (lambda text: drop_serial(f"{text}!"), ".1"),
     "many serials": (drop_serial, ".1"),
 }
@@ -61,7 +61,7 @@ def test_names_are_read_as_the_plain_patterns_read_them() -> None:
         assert (event_origin._INPUT.match(name) is not None) == (known[-1] or own_inputs.match(name) is not None), name
         name = written(("{", "}", "S(5)", "1,0", "S(1)"), seed)
         known.append(layout.search(name) is not None)
-        assert (op_work._HOST_LAYOUT.search(name) is not None) == known[-1], name
+        assert (roofline_model._HOST_LAYOUT.search(name) is not None) == known[-1], name
         name = written(("copy", "-start", ".", "12", ".clone", ".remat", ".3"), seed)
         known.append(serial.search(name) is not None)
         assert drop_serial(name) == serial.sub("", name), name

@@ -13,22 +13,15 @@ import pyarrow as pa
 
 from fastprof.analyses import ANALYSES, runner
 from fastprof.analyses.compare import RunFacts, get_number, list_choices, list_history_notices, name_runs
-from fastprof.analyses.contract import (
-    AnalysisReport,
-    Known,
-    Opening,
-    ScalarSpec,
-    Section,
-    has_rows,
-    make_scalars,
-)
-from fastprof.derive.comparison.change_points import History, take_history
+from fastprof.analyses.contract import AnalysisReport, Known, Opening, ScalarSpec, Section, has_rows, make_scalars
 from fastprof.derive.comparison.step_statistics import (
+    History,
     StepChange,
     compare_steps,
     compare_with_history,
     measure_error,
     summarize_times,
+    take_history,
 )
 from fastprof.errors import UsageError
 from fastprof.schema.tables import Number, Share, String, TableSchema

@@ -11,19 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.analyses.contract import Known, ScalarSpec
+from fastprof.derive.comparison.part_matching import RunSteps, StepPart
 from fastprof.derive.comparison.program_changes import (
     GONE,
     NEW,
     InstructionChange,
+    ProgramInstruction,
     ProgramPair,
+    RunProgram,
     describe_instruction_change,
     list_instruction_changes,
     list_program_quantities,
     name_instructions,
     pair_programs,
 )
-from fastprof.derive.comparison.program_parts import ProgramInstruction, RunProgram
-from fastprof.derive.comparison.step_parts import RunSteps, StepPart
 from fastprof.schema.tables import Bytes, Column, Count, Number, Picoseconds, String, TableSchema
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import shorten_name

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,14 @@ from fastprof.derive.devices.device_events import NothingRan
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops
 from fastprof.derive.ops import op_columns as op
-from fastprof.derive.ops.device_ops import HostDeviceOps, MergedDeviceOps, SessionOps, explain_no_ops, list_remarks
+from fastprof.derive.ops.device_ops import (
+    HostDeviceOps,
+    MergedDeviceOps,
+    SessionOps,
+    explain_no_ops,
+    list_device_planes,
+    list_remarks,
+)
 from fastprof.derive.ops.op_columns import (
     GROUP_BYTES,
     GROUP_TIMES,
@@ -44,7 +51,6 @@ from fastprof.derive.ops.op_columns import (
     mask_unknown,
     take_key,
 )
-from fastprof.derive.ops.op_durations import OpDurations, count_op_durations, merge_op_durations
 from fastprof.derive.ops.op_table import (
     Ops,
     OpTable,
@@ -62,8 +68,19 @@ from fastprof.derive.ops.roofline_model import (
     measure_efficiency,
     ratio_or_zero,
 )
+from fastprof.derive.ops.roofline_tables import find_event_ops
 from fastprof.hlo.shapes import measure_padding, read_layouts
-from fastprof.schema.columns import PERCENTILES, Bools, Float64s, Int64s, find_percentiles
+from fastprof.schema.columns import (
+    PERCENTILES,
+    Bools,
+    Float64s,
+    Int64s,
+    find_percentiles,
+    find_runs,
+    join_parts,
+    reduce_runs,
+    sort_rows,
+)
 from fastprof.schema.tables import (
     Bytes,
     Column,
@@ -78,6 +95,9 @@ from fastprof.schema.tables import (
     Text,
 )
 from fastprof.schema.value_classes import dataclass
+
+if TYPE_CHECKING:
+    from fastprof.derive.ops.device_ops import OpHost
 
 NAME = "hlo_stats"
 TITLE = "HLO stats"
@@ -467,3 +487,44 @@ def _compute_figures(devices: SessionOps, rows: OpRows) -> dict[str, Known]:
         "outside_compilation_share": share(rows.is_outside_compilation),
         "padding_share": 1 - plain / padded if padded else (None, "op texts show no arrays"),
     }
+
+
+# ---- counts of op durations, from which percentiles over any number of devices are exact
+
+
+Key = tuple[int, str]
+"""Program id and name of an op."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpDurations:
+    """Durations of each op, sorted. ``op``: place in ``keys``; ``times``: number of occurrences with the duration."""
+
+    keys: list[Key]
+    op: Int64s
+    duration_ps: Int64s
+    times: Int64s
+
+
+def count_op_durations(host: OpHost) -> OpDurations:
+    """Count the durations of the ops of all devices of a host."""
+    devices = [find_event_ops(host, plane) for plane in list_device_planes(host.raw)]
+    parts = []
+    for _, times, number, table in devices:
+        known = number >= 0
+        once = np.ones(int(known.sum()), np.int64)
+        keys = list(zip(table.program_id.tolist(), table.name, strict=True))
+        parts.append(OpDurations(keys, number[known].astype(np.int64), times.duration_ps[known], once))
+    return merge_op_durations(parts)
+
+
+def merge_op_durations(parts: Sequence[OpDurations]) -> OpDurations:
+    """Merge counts of several devices or hosts, with a new number for each op."""
+    numbers: dict[Key, int] = {}
+    of_parts = [np.array([numbers.setdefault(key, len(numbers)) for key in part.keys], np.int64) for part in parts]
+    places = join_parts(number[part.op] for number, part in zip(of_parts, parts, strict=True))
+    duration, times = (join_parts(getattr(part, name) for part in parts) for name in ("duration_ps", "times"))
+    order = sort_rows(places, duration)
+    places, duration, times = places[order], duration[order], times[order]
+    first = find_runs(places, duration)
+    return OpDurations(list(numbers), places[first], duration[first], reduce_runs(np.add, times, first))

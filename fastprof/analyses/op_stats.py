@@ -41,14 +41,15 @@ from fastprof.derive.ops.device_ops import (
     remark_on_attribution,
     remark_on_programs,
 )
-from fastprof.derive.ops.framework import (
+from fastprof.derive.ops.host_op_stats import HostOpStats, HostOpTotals, TfFunction, iterate_host_ops
+from fastprof.derive.ops.op_columns import (
+    OpRows,
     find_ops_without_work,
     group_by_framework_op,
     is_training,
     list_names_without_work,
+    mask_unknown,
 )
-from fastprof.derive.ops.host_op_stats import HostOpStats, HostOpTotals, TfFunction, iterate_host_ops
-from fastprof.derive.ops.op_columns import OpRows, mask_unknown
 from fastprof.derive.ops.op_table import FROM_SHAPES, Ops, OpTable, RankedOps, merge_ops, rank_by_cost, rank_with_idle
 from fastprof.derive.ops.roofline_model import UNKNOWN, compute_rates, get_known_flops
 from fastprof.schema.columns import Bools

@@ -38,9 +38,9 @@ from fastprof.derive.devices.device_peaks import HBM
 from fastprof.derive.devices.run_environment import HostEnvironment, RunEnvironment
 from fastprof.derive.host import Host
 from fastprof.derive.ops import line_times, op_table
-from fastprof.derive.ops.framework import find_ops_without_work, list_names_without_work
 from fastprof.derive.ops.gpu_kernels import PrecisionTimes, sum_precision_times
 from fastprof.derive.ops.line_times import DutyCycle
+from fastprof.derive.ops.op_columns import find_ops_without_work, list_names_without_work
 from fastprof.derive.ops.op_table import Ops, OpTable, sort_by_self_time
 from fastprof.derive.steps import step_advice
 from fastprof.derive.steps.step_advice import Verdict, adapt_to_framework, compute_percent

@@ -31,13 +31,14 @@ from fastprof.derive.ops import roofline_tables as rows_of
 from fastprof.derive.ops.device_ops import HostDeviceOps, MergedDeviceOps, SessionOps, explain_no_ops, list_remarks
 from fastprof.derive.ops.op_columns import SIMILAR, OpRows
 from fastprof.derive.ops.op_table import RankedOps, merge_tables, rank_by_cost
-from fastprof.derive.ops.op_work import count_transfers_once, mark_transfers
 from fastprof.derive.ops.roofline_model import (
     MOST_UNKNOWN,
     TOO_MUCH,
     Ceiling,
     Efficiency,
+    count_transfers_once,
     list_ceilings,
+    mark_transfers,
     measure_efficiency,
     measure_unknown_shares,
 )

@@ -87,13 +87,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _print_ddl(args: argparse.Namespace) -> None:
-    from fastprof.export import ddl, exports
+    from fastprof.export import exports, table_formats
     from fastprof.profile.exported_reports import list_report_schemas
 
     if args.session or args.output is None:
         raise UsageError("--ddl takes no SESSION, and -o OUT: the path or URL of the dataset")
     schemas = exports.make_schemas(args.tables, list_report_schemas(args.reports or ()), args.flat)
-    for statement in ddl.write_ddl(args.ddl, args.output, schemas):
+    for statement in table_formats.write_ddl(args.ddl, args.output, schemas):
         sys.stdout.write(f"{statement}\n\n")
 
 

@@ -171,7 +171,7 @@ def _get_graph_files(args: argparse.Namespace, as_tfprof: bool) -> GraphFiles:
 def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink, form: str) -> None:
     if form in ("timeline", "pprof"):
         raise UsageError(f"--format {form} needs a view, not {ADVISE}")
-    from fastprof.tfprof import option_files, tfprof_protos
+    from fastprof.tfprof import option_files, tfprof_answer
 
     checkers = args.checkers
     if checkers is None and args.options is not None:
@@ -184,7 +184,7 @@ def _write_advice(profile: Profile, args: argparse.Namespace, sink: output.Sink,
         sink.send([_encode_text(advice.text, sink)])
         return
     if form == "json":
-        sink.send([tfprof_protos.write_advice_proto(advice.reports).encode()])
+        sink.send([tfprof_answer.write_advice_proto(advice.reports).encode()])
         return
     table = advice.by_line() if form == _TABLE else advice.table
     output.send_table(args, sink, table, "tfprof_advice", form, "reports")

@@ -14,7 +14,7 @@ import numpy as np
 from fastprof.errors import CaptureError
 from fastprof.inputs.message import Message, Value
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, Owned, decode_texts, make_whole_span
-from fastprof.schema.tensor_types import get_tensor_type_bytes, get_tensor_type_name
+from fastprof.schema.message_fields import get_tensor_type_bytes, get_tensor_type_name
 from fastprof.schema.value_classes import dataclass
 
 _DOING: Final = "reading a GraphDef"

@@ -6,8 +6,8 @@ if TYPE_CHECKING:
     from fastprof.export.exports import write
 
 __all__ = [
-    "by_workers", "ddl", "destinations", "exports", "folders", "new_files", "table_formats", "trace_batches",
-    "trace_files", "write", "writers", "xspace_files",
+    "by_workers", "destinations", "exports", "folders", "new_files", "table_formats", "trace_batches", "trace_files",
+    "write", "writers", "xspace_files",
 ]  # fmt: skip
 
 

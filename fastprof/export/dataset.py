@@ -24,14 +24,16 @@ from fastprof.export.dataset_files import (
     BY_HOSTS,
     START_TIME,
     HostFacts,
+    ReportsOfRun,
     RunFiles,
     SmallTables,
     TableWriter,
     WrittenFile,
     group_hosts,
+    list_report_tables,
+    make_report_tables,
     repeat_text,
 )
-from fastprof.export.dataset_reports import ReportsOfRun, list_report_tables, make_report_tables
 from fastprof.export.destinations import open_destination
 from fastprof.export.hive import check_any_hosts, find_log_owners
 from fastprof.export.run_here import RunHere
@@ -142,7 +144,7 @@ def add_run(
 
 def open_hosts_of_run(profile: Exportable, progress: Progress | None) -> HostsOfRun:
     if runs := profile.by_workers:
-        from fastprof.export.run_by_workers import RunByWorkers  # most sessions are read here
+        from fastprof.export.by_workers import RunByWorkers  # most sessions are read here
 
         return RunByWorkers(runs[0], progress)
     exported = profile.exported

@@ -13,8 +13,7 @@ from fastprof.decode.workers import Progress
 from fastprof.errors import UsageError
 from fastprof.export import dataset, folders
 from fastprof.export.dataset import AddedRun
-from fastprof.export.dataset_files import make_schema
-from fastprof.export.dataset_reports import FIGURES, NOTICES, make_report_schema
+from fastprof.export.dataset_files import FIGURES, NOTICES, make_report_schema, make_schema
 from fastprof.export.destinations import open_destination
 from fastprof.export.run_manifests import check_format, has_run
 from fastprof.inputs.stores.store_path import StorePath, bind_paths

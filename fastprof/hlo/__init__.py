@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "capture_tables", "cost", "module", "opcodes", "program_changes", "program_graph", "program_memory",
-    "program_memory_tables", "program_remarks", "program_tables", "programs", "shapes", "text", "work",
+    "program_memory_tables", "program_tables", "programs", "shapes", "text", "work",
 ]  # fmt: skip
 
 METADATA_STATS = ("Hlo Proto", "HLO Proto", "program_id")

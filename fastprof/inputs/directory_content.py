@@ -92,7 +92,7 @@ def _read_message(path: str, kinds: tuple[str, ...], max_unpacked: int) -> bytes
     """Return the file as a protobuf. CaptureError: its format is not one of ``kinds``. A message without the fields
     that identify its format, such as a run without nodes, is accepted if it has no foreign fields."""
     from fastprof.inputs.formats import HEAD, find_format, graph_def_text, run_metadata_text
-    from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto, has_only_fields
+    from fastprof.inputs.message import BadMessageError, encode_text_proto, has_only_fields
     from fastprof.inputs.source import read_entire
 
     data = read_entire(make_absolute(path), show_path(path), max_unpacked)

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.message_bytes import BadMessageError, BegunField, read_begun_fields
+from fastprof.inputs.message import BadMessageError, BegunField, read_begun_fields
 from fastprof.wording.patterns import compile_late
 
 _REFUSED = "the file is not a capture"

@@ -22,8 +22,8 @@ from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.analyses.compare import RunFacts
-    from fastprof.derive.comparison.program_parts import RunProgram
-    from fastprof.derive.comparison.step_parts import RunSteps
+    from fastprof.derive.comparison.part_matching import RunSteps
+    from fastprof.derive.comparison.program_changes import RunProgram
     from fastprof.inputs.resolve import Named
 
 
@@ -78,7 +78,7 @@ def measure_run_facts(profile: Profile, steps_from: str = "auto", *, has_records
     outside of them. ``has_records``: with programs and records beside ops, which no verdict needs."""
     from fastprof.analyses import compared_tables
     from fastprof.analyses.compare import REPORTS
-    from fastprof.derive.comparison.step_parts import computes_outside, list_run_parts, list_step_parts
+    from fastprof.derive.comparison.part_matching import computes_outside, list_run_parts, list_step_parts
 
     params = {} if steps_from == AUTO else {"steps_from": steps_from}  # reports of the default may be known
     more = compared_tables.REPORTS if has_records else ()
@@ -103,7 +103,7 @@ def _list_programs(profile: Profile, ops: pa.Table, modules: pa.Table) -> tuple[
     listed = [program for _, program in profile.table_set.programs()]
     if not listed:
         return [], 0
-    from fastprof.derive.comparison.program_parts import list_run_programs
+    from fastprof.derive.comparison.program_changes import list_run_programs
 
     times: dict[int, float] = defaultdict(float)
     for number, time_ps in zip(ops["program_id"].to_pylist(), ops["self_ps"].to_pylist(), strict=True):
@@ -116,7 +116,7 @@ def _list_programs(profile: Profile, ops: pa.Table, modules: pa.Table) -> tuple[
 def make_run_facts(profile: Profile, reports: Mapping[str, Report]) -> RunFacts:
     """Return steps and figures of a run, without the parts of its steps. ``reports``: steps, and others."""
     from fastprof.analyses.compare import RunFacts
-    from fastprof.derive.comparison.step_parts import list_run_steps
+    from fastprof.derive.comparison.part_matching import list_run_steps
 
     figures = {
         f"{name}.{figure.name}": figure for name, report in reports.items() for figure in report.scalars.values()

@@ -21,7 +21,7 @@ from fastprof.wording.quantities import format_size, shorten_name
 if TYPE_CHECKING:
     from fastprof.analyses.check import Reference
     from fastprof.analyses.compare import RunFacts
-    from fastprof.derive.comparison.step_parts import StepPart
+    from fastprof.derive.comparison.part_matching import StepPart
     from fastprof.inputs.resolve import Named
 
 BASELINE_SUFFIX: Final = ".baseline.json"
@@ -117,7 +117,7 @@ _LETTERS: Final = 96
 
 def _take_largest_ops(facts: RunFacts) -> tuple[StepPart, ...]:
     """Return the ops that show a batch: the largest ones, with short names, as a baseline keeps them."""
-    from fastprof.derive.comparison.step_parts import OP
+    from fastprof.derive.comparison.part_matching import OP
 
     ops = sorted((part for part in facts.parts if part.kind == OP), key=lambda part: (-part.time_ps, part.name))
     return tuple(
@@ -152,7 +152,7 @@ def read_baseline(path: Path) -> Reference:
     """Read what ``write_baseline`` wrote. CaptureError: the file is not a baseline."""
     from fastprof.analyses.check import DEFINITIONS, Reference
     from fastprof.analyses.compare import RunFacts, get_number
-    from fastprof.derive.comparison.step_parts import OP, RunSteps, StepPart
+    from fastprof.derive.comparison.part_matching import OP, RunSteps, StepPart
     from fastprof.derive.comparison.step_statistics import find_warm_up
 
     try:

@@ -73,7 +73,7 @@ class Chosen:
         """Yield the text in pieces. ``metadata``: with where instructions come from. UsageError: there is no such
         form."""
         if form == "json":
-            from fastprof.hlo.text.json_form import format_module_json
+            from fastprof.hlo.text.module_text import format_module_json
 
             return format_module_json(self.module, self.program.title, self.program.id)
         from fastprof.hlo.text.module_text import format_module

@@ -25,7 +25,7 @@ from fastprof.inputs.log_directory import is_transient, split_name
 from fastprof.inputs.open_files import Watched, find_file
 from fastprof.inputs.paths import show_path
 from fastprof.profile import batch
-from fastprof.profile.trend_figures import RunFigures, measure_figures
+from fastprof.profile.batch import RunFigures, measure_figures
 from fastprof.tables.table_set import OpenSession
 from fastprof.viewer.cache_folder import make_source_key
 from fastprof.viewer.host_files import FACTS_VERSION, STORE_FORMAT

@@ -16,7 +16,7 @@ from trace_builder import Event, Line, Value, event, line, plane, u64, xspace
 
 import fastprof
 from fastprof.analyses import hardware_units
-from fastprof.derive.devices.tpu_counters import list_unit_peaks, read_counter_names
+from fastprof.derive.ops.unit_use import list_unit_peaks, read_counter_names
 
 MS = 10**9
 USE = ("unit", "known_ps", "mean_percent", "peak_percent", "busy_ps", "high_ps", "samples", "total")

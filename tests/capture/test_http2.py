@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 import pytest
 from gate import rounds
 
-from fastprof.inputs import message_bytes
-from fastprof.inputs.message_bytes import BadMessageError
+from fastprof.inputs import message as messages
+from fastprof.inputs.message import BadMessageError
 from fastprof.inputs.profiler_client import service_messages, workers
 from fastprof.inputs.profiler_client.profiler_servers import parse_address
 from fastprof.inputs.profiler_client.workers import CallError, ServerConnection
@@ -250,12 +250,12 @@ def test_few_fields_of_a_capture_in_pieces_are_read(monkeypatch: pytest.MonkeyPa
 def count_fields(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the numbers of the fields that are read from now on."""
     numbers: list[int] = []
-    read = message_bytes.read_fields
+    read = messages.read_fields
 
-    def counted(data: memoryview, begin: int = 0) -> Iterator[message_bytes.Field]:
+    def counted(data: memoryview, begin: int = 0) -> Iterator[messages.Field]:
         for one in read(data, begin):
             numbers.append(one.number)
             yield one
 
-    monkeypatch.setattr(message_bytes, "read_fields", counted)
+    monkeypatch.setattr(messages, "read_fields", counted)
     return numbers

@@ -13,8 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastprof.derive.comparison.change_points import take_history
-from fastprof.derive.comparison.step_statistics import UNCHANGED, compare_steps, compare_with_history, measure_error
+from fastprof.derive.comparison.step_statistics import (
+    UNCHANGED,
+    compare_steps,
+    compare_with_history,
+    measure_error,
+    take_history,
+)
 from fastprof.schema.columns import Int64s
 
 

@@ -8,9 +8,8 @@ import pytest
 from test_compared_programs import OTHER, WHOLE, program, read
 
 import fastprof
-from fastprof.derive.comparison.part_matching import BY_NAME, Pair
-from fastprof.derive.comparison.step_parts import OP, StepPart
-from fastprof.derive.comparison.work_change import find_batch_change
+from fastprof.derive.comparison.part_matching import BY_NAME, OP, Pair, StepPart
+from fastprof.derive.comparison.program_changes import find_batch_change
 
 
 def pair(name: str, shapes: tuple[str, str], flops: tuple[float, float], time: float = 1.0) -> Pair:

@@ -17,8 +17,13 @@ from paired_runs import Op, Plan
 
 import fastprof
 from fastprof.analyses.compare import compare_runs
-from fastprof.derive.comparison.program_changes import list_instruction_changes, pair_programs
-from fastprof.derive.comparison.program_parts import MOST_PROGRAMS, RunProgram, list_run_programs
+from fastprof.derive.comparison.program_changes import (
+    MOST_PROGRAMS,
+    RunProgram,
+    list_instruction_changes,
+    list_run_programs,
+    pair_programs,
+)
 from fastprof.hlo.programs import Program as Listed
 from fastprof.hlo.programs import make_program
 from fastprof.profile.comparison import measure_run_facts

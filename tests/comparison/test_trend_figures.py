@@ -17,10 +17,10 @@ from paired_runs import Plan
 
 import fastprof
 from fastprof.cli.main import main
+from fastprof.cli.trends import write_json_lines, write_prometheus
 from fastprof.errors import UsageError
-from fastprof.profile import trend_figures
-from fastprof.profile.trend_figures import RunFigures, list_changes, make_figures_table
-from fastprof.render.figure_feeds import write_json_lines, write_prometheus
+from fastprof.profile import batch
+from fastprof.profile.batch import RunFigures, list_changes, make_figures_table
 from fastprof.viewer import run_list
 from fastprof.viewer.cache_folder import CacheFolder
 from tests.viewer.served import Served
@@ -124,7 +124,7 @@ def test_tables_are_runs_and_figures(logs: Path, tmp_path: Path, capsys: pytest.
 
 def test_what_is_known_is_kept(logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[tuple[str, tuple[str, ...]]] = []
-    real = trend_figures.measure_figures
+    real = batch.measure_figures
 
     def counted(profile: fastprof.Profile, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         measured.append((profile.run or "", tuple(names)))

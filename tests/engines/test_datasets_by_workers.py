@@ -16,8 +16,8 @@ import fastprof
 from fastprof import CaptureError, OutputError
 from fastprof.engines.worker import keep_files
 from fastprof.export import dataset_files
+from fastprof.export.by_workers import WriteGroup
 from fastprof.export.destinations import LocalFolder
-from fastprof.export.run_by_workers import WriteGroup
 from fastprof.profile.profile import Profile
 from fastprof.tables.table_set import TABLES
 

@@ -11,8 +11,7 @@ from trace_builder import int_field, len_field
 
 from fastprof.hlo.module import HloModule
 from fastprof.hlo.text.instruction_text import SHORT, InstructionText
-from fastprof.hlo.text.json_form import format_module_json
-from fastprof.hlo.text.module_text import Neighbourhood, draw_dot, format_part
+from fastprof.hlo.text.module_text import Neighbourhood, draw_dot, format_module_json, format_part
 
 x = Op("x", "parameter", f32(4))
 

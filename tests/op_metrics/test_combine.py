@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fastprof.derive.devices.device_peaks import Peaks
-from fastprof.derive.ops.framework import (
+from fastprof.derive.ops.op_columns import (
     find_ops_without_work,
     group_by_framework_op,
     is_training_op,

@@ -9,8 +9,13 @@ import pytest
 
 from fastprof.derive.devices.device_peaks import Peaks
 from fastprof.derive.ops.op_table import HBM, HOST, READ, WRITE, MemoryAccess, OpTable
-from fastprof.derive.ops.op_work import count_transfers_once, mark_transfers, place_unknown_bytes
-from fastprof.derive.ops.roofline_model import list_ceilings, measure_efficiency
+from fastprof.derive.ops.roofline_model import (
+    count_transfers_once,
+    list_ceilings,
+    mark_transfers,
+    measure_efficiency,
+    place_unknown_bytes,
+)
 
 US = 1_000_000
 TPU = Peaks("TPU", "TPU v6 Lite", 1.0, (100.0,) * 7)

@@ -13,7 +13,7 @@ import fastprof
 from fastprof.derive.host import Host
 from fastprof.derive.ops.device_ops import READS, sum_host_device_ops
 from fastprof.derive.ops.op_table import FROM_CAPTURE, FROM_HLO, HBM, OTHER_SPACES, READ, VMEM, WRITE, OpTable
-from fastprof.derive.ops.op_work import fill_missing_work, parse_instruction_name
+from fastprof.derive.ops.roofline_model import fill_missing_work, parse_instruction_name
 from fastprof.derive.ops.roofline_tables import find_event_ops
 from fastprof.hlo import METADATA_STATS as HLO_STATS
 from fastprof.hlo.programs import Modules

@@ -14,7 +14,7 @@ import fastprof
 from fastprof.errors import UsageError
 from fastprof.inputs.formats.graph_def_text import GRAPH
 from fastprof.inputs.formats.run_metadata_text import RUN
-from fastprof.inputs.message_bytes import encode_text_proto
+from fastprof.inputs.message import encode_text_proto
 from fastprof.schema.message_fields import put
 from fastprof.tfprof.option_files import read_checker_file, read_option_file
 

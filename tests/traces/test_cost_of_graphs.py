@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from fastprof.decode import graph_def
-from fastprof.inputs import message_bytes, profile_model
+from fastprof.inputs import message, profile_model
 from fastprof.inputs.formats.graph_def_text import GRAPH
-from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto
+from fastprof.inputs.message import BadMessageError, encode_text_proto
 from fastprof.schema.message_fields import put
 
 MANY = 2_000
@@ -33,8 +33,8 @@ class CountedBytes(bytes):
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     CountedBytes.copied = 0
     monkeypatch.setattr(profile_model, "put", lambda *args: CountedBytes(put(*args)))
-    unescape = message_bytes._unescape
-    monkeypatch.setattr(message_bytes, "_unescape", lambda quoted: CountedBytes(unescape(quoted)))
+    unescape = message._unescape
+    monkeypatch.setattr(message, "_unescape", lambda quoted: CountedBytes(unescape(quoted)))
     yield
 
 

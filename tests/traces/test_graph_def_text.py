@@ -14,7 +14,7 @@ import fastprof
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats import graph_def_text
 from fastprof.inputs.formats.graph_def_text import FastNodeText
-from fastprof.inputs.message_bytes import BadMessageError, encode_text_proto
+from fastprof.inputs.message import BadMessageError, encode_text_proto
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -9,22 +9,180 @@ paired by contents, so that a renamed or renumbered fusion is the same one:
     several to one                        merged
     several to several                    regrouped
     the rest                              new or gone
+
+Contents of an instruction survive renaming and renumbering. The work per step is compared by op shapes (another
+batch), or by op arithmetic; all ops may also take longer by one factor.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import islice
 from typing import Final
 
-from fastprof.derive.comparison.program_parts import FUSION, Atom, ProgramInstruction, RunProgram
+from fastprof.decode.import_log import ImportLog
+from fastprof.derive.comparison.part_matching import OP, Pair, get_stem
+from fastprof.errors import CaptureError
+from fastprof.hlo.cost import CostModel
+from fastprof.hlo.module import HloModule
+from fastprof.hlo.programs import Program
+from fastprof.hlo.work import GENERAL
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_measure, list_few, shorten_name
+
+MOST_PROGRAMS: Final = 16
+"""Programs of a run that are compared: those with most device time."""
+_MOST_READ: Final = 64
+"""Programs of a run that are decoded: recompilations mostly give equal ones."""
+_LONGEST_PART: Final = 200
+"""Most letters of the name of a program."""
+FUSION: Final = "fusion"
+_FREE: Final = frozenset(
+    ("tuple", "get-tuple-element", "constant", "bitcast", "after-all", "partition-id", "replica-id")
+)
+"""Opcodes that take no time and say nothing about a program."""
+_RUN_OTHERS: Final = frozenset(("while", "conditional", "call", "async-start"))
+_MOST_CONTENTS, _DEEPEST = 4_096, 16
+"""Most atoms of a fusion, and fusions in each other that are looked into."""
+
+Atom = tuple[str, str, str]
+"""Opcode, shape without layout, and framework op of an instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramInstruction:
+    """An instruction that runs by itself: not part of a fusion. ``contents``: its own atom, or those of all fused
+    instructions, sorted. ``shape``: with layout. ``flops``, ``accessed_bytes``: of one execution, 0 if unknown;
+    ``padding_bytes``: of its result."""
+
+    name: str
+    opcode: str
+    shape: str
+    plain_shape: str
+    op_name: str
+    contents: tuple[Atom, ...]
+    flops: int
+    accessed_bytes: int
+    padding_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgram:
+    """A program, or several of one name and structure, such as after recompilations. ``name``: title without numbers;
+    ``ids``: all program ids; ``instruction_count``: with fused instructions; ``peak_bytes``: of device memory, None if
+    unknown; ``signature``: how often each opcode with its shape occurs."""
+
+    title: str
+    name: str
+    ids: frozenset[int]
+    instructions: tuple[ProgramInstruction, ...]
+    instruction_count: int
+    peak_bytes: int | None
+    signature: Mapping[tuple[str, str], int]
+
+
+def list_run_programs(
+    programs: Sequence[Program], time_by_id: Mapping[int, float], peaks: Mapping[int, int | None]
+) -> tuple[list[RunProgram], int]:
+    """Return the programs that ran, longest device time first; all if none is known to have run; and the number of
+    programs beyond the most that are compared. ``time_by_id``: device time; ``peaks``: peak of device memory. Programs
+    that do not decode are left out."""
+    listed = {(program.id, program.title): program for program in reversed(programs)}  # hosts mostly have the same ones
+    ran = [program for program in reversed(listed.values()) if program.id in time_by_id] or [*reversed(listed.values())]
+    distinct: dict[bytes, list[Program]] = {}
+    for program in sorted(ran, key=lambda program: -time_by_id.get(program.id, 0)):
+        distinct.setdefault(program.digest, []).append(program)
+    grouped: dict[object, list[RunProgram]] = {}
+    tried = 0
+    for same in islice(distinct.values(), _MOST_READ):
+        if len(grouped) == MOST_PROGRAMS:
+            break
+        tried += 1
+        try:
+            read = _read_program(same, peaks)
+        except (LookupError, ValueError, CaptureError):
+            continue
+        grouped.setdefault((read.name, frozenset(read.signature.items())), []).append(read)
+    every = [
+        replace(versions[0], ids=frozenset(number for version in versions for number in version.ids))
+        for versions in grouped.values()
+    ]
+    return every, len(distinct) - tried
+
+
+def _read_program(same: Sequence[Program], peaks: Mapping[int, int | None]) -> RunProgram:
+    program = same[0]
+    module = program.read(ImportLog())
+    instructions = tuple(_list_instructions(module))
+    signature = Counter(atom[:2] for instruction in instructions for atom in instruction.contents)
+    ids = frozenset(each.id for each in same)
+    title = shorten_name(program.title, _LONGEST_PART)
+    name = get_stem(shorten_name(module.name, _LONGEST_PART) or title)
+    peak = next((peaks[number] for number in ids if peaks.get(number) is not None), None)
+    return RunProgram(title, name, ids, instructions, len(module), peak, signature)
+
+
+def _list_instructions(module: HloModule) -> Iterator[ProgramInstruction]:
+    """Yield the instructions of the entry computation, and of the loops and branches that it runs."""
+    costs, fused = CostModel(module, GENERAL), dict[int, tuple[Atom, ...]]()
+    waiting, seen = [module.entry], set[int]()
+    while waiting:
+        computation = waiting.pop()
+        if computation in seen or computation < 0:
+            continue
+        seen.add(computation)
+        for row in module.rows_of(computation):
+            opcode = module.opcodes[row]
+            if opcode in _RUN_OTHERS:
+                waiting.extend(module.calls_of(row))
+            if opcode in _FREE or opcode in _RUN_OTHERS:
+                continue
+            calls = module.calls_of(row) if opcode == FUSION else []
+            contents = _list_contents(module, calls[0], fused) if calls and calls[0] >= 0 else ()
+            instruction, cost = module.instruction(row), costs.cost(row)
+            plain, op_name = module.plain_shape_text(row), module.op_name(row)
+            padded = instruction.shape.padded_bytes
+            yield ProgramInstruction(
+                module.names[row], opcode, module.shape_text(module.shape_rows[row]), plain, op_name,
+                contents or ((opcode, plain, op_name),),
+                cost.model_flops if cost.is_known else 0,
+                cost.bytes_accessed if cost.is_known else 0,
+                0 if padded is None else max(padded - instruction.shape.leaf_bytes, 0),
+            )  # fmt: skip
+
+
+def _list_contents(
+    module: HloModule, computation: int, fused: dict[int, tuple[Atom, ...]], depth: int = 0
+) -> tuple[Atom, ...]:
+    """Return the sorted atoms of a fused computation, with those of fusions in it. ``fused``: contents by computation,
+    which it extends."""
+    if computation not in fused:
+        fused[computation] = ()  # ends cycles of damaged programs
+        atoms: list[Atom] = []
+        for row in module.rows_of(computation):
+            opcode = module.opcodes[row]
+            calls = module.calls_of(row) if opcode == FUSION else []
+            if len(atoms) >= _MOST_CONTENTS:
+                break
+            if calls and calls[0] >= 0 and depth < _DEEPEST:
+                atoms += fused.get(calls[0]) or _list_contents(module, calls[0], fused, depth + 1)
+            elif opcode not in _FREE and opcode != "parameter":
+                atoms.append((opcode, module.plain_shape_text(row), module.op_name(row)))
+        fused[computation] = tuple(sorted(atoms[:_MOST_CONTENTS]))
+    return fused[computation]
+
 
 SPLIT, MERGED, REGROUPED, CONTENTS = "split", "merged", "regrouped", "contents"
 LAYOUT, SHAPE, NEW, GONE = "layout", "shape", "new", "gone"
 BY_NAME, BY_STRUCTURE = "name", "structure"
+# ---- pairs of programs and of their instructions
+
+
 _LEAST_LIKE: Final = 0.5
 """Least share of instructions that programs of different names have in common."""
 _LEAST_SHARED: Final = 0.5
@@ -269,3 +427,111 @@ def _measure_program(program: RunProgram | None) -> dict[str, int | None]:
         "padding_bytes": sum(each.padding_bytes for each in program.instructions),
         "peak_bytes": program.peak_bytes,
     }
+
+
+# ---- work per step
+
+
+_LEAST_SHARE: Final = 0.5
+"""Least share of the time of matched ops whose shapes or arithmetic grow by one factor."""
+_TOLERANCE: Final = 0.01
+_LEAST_OPS, _NEARLY_ALL = 4, 0.9
+"""Least ops, and least share of their time, that change by one factor if a device has another clock."""
+
+
+def find_batch_change(
+    pairs: Sequence[Pair], base: Sequence[RunProgram] = (), new: Sequence[RunProgram] = ()
+) -> tuple[float, float] | None:
+    """Return the batches of both runs if they differ: sizes of the dimension that changes, 1 and the factor if only
+    arithmetic is known; None if nothing shows that they differ. ``base``, ``new``: programs of the runs. Equal programs
+    have one batch, and arithmetic says nothing if they have equal arguments: a step may just run them more often."""
+    programs = [sorted(sorted(program.signature.items()) for program in of_run) for of_run in (base, new)]
+    if programs[0] and programs[0] == programs[1]:
+        return None
+    arguments = [[atom for listed in of_run for atom in listed if atom[0][0] in _ARGUMENTS] for of_run in programs]
+    have_equal_arguments = bool(arguments[0]) and sorted(arguments[0]) == sorted(arguments[1])
+    return _find_shape_change(pairs) or (None if have_equal_arguments else _find_flops_change(pairs))
+
+
+_ARGUMENTS: Final = frozenset(("parameter", "infeed"))
+"""Opcodes whose shapes are those of the input."""
+
+
+def _find_shape_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
+    """Return the smallest sizes of the dimension that changes by the factor that most ops share."""
+    weights: dict[Fraction, float] = defaultdict(float)
+    sizes: dict[Fraction, tuple[int, int]] = {}
+    total = 0.0
+    for pair in pairs:
+        if pair.kind != OP or not pair.base or not pair.new or not pair.base[0].shape or not pair.new[0].shape:
+            continue
+        total += pair.new_ps
+        dimension = _compare_shapes(pair.base[0].shape, pair.new[0].shape)
+        if dimension is not None:
+            factor = Fraction(dimension[1], dimension[0])
+            weights[factor] += pair.new_ps
+            sizes[factor] = min(sizes.get(factor, dimension), dimension)
+    if not weights:
+        return None
+    factor = max(weights, key=weights.__getitem__)
+    return sizes[factor] if weights[factor] >= total * _LEAST_SHARE else None
+
+
+def _compare_shapes(base: str, new: str) -> tuple[int, int] | None:
+    """Return the sizes of the only dimension in which two arrays of one type differ, or None."""
+    first, second = _read_dimensions(base), _read_dimensions(new)
+    if first is None or second is None or first[0] != second[0] or len(first[1]) != len(second[1]):
+        return None
+    different = [pair for pair in zip(first[1], second[1], strict=True) if pair[0] != pair[1]]
+    return different[0] if len(different) == 1 and all(different[0]) else None
+
+
+_ARRAY: Final = re.compile(r"([a-z][a-z0-9]{0,15})\[(\d{1,12}(?:,\d{1,12}){0,15})\]")
+_MOST: Final = 200
+"""Characters of a shape that are looked at."""
+
+
+def _read_dimensions(shape: str) -> tuple[str, list[int]] | None:
+    array = _ARRAY.search(shape, 0, _MOST)
+    return None if array is None else (array[1], [int(size) for size in array[2].split(",")])
+
+
+def _find_flops_change(pairs: Sequence[Pair]) -> tuple[float, float] | None:
+    """Return 1 and the factor by which the arithmetic of most ops grows; ops of equal shapes count as unchanged."""
+    ratios: list[tuple[float, float]] = []
+    for pair in pairs:
+        known = [[part.flops for part in parts if part.flops is not None] for parts in (pair.base, pair.new)]
+        first, second = map(sum, known)
+        if pair.kind == OP and first and second and len(known[0] + known[1]) == len(pair.base + pair.new):
+            shapes = [sorted({part.shape for part in parts}) for parts in (pair.base, pair.new)]
+            is_alike = shapes[0] == shapes[1] and all(shapes[0])
+            ratios.append((1.0 if is_alike else second / first, pair.new_ps))
+    total = sum(weight for _, weight in ratios)
+    if not total:
+        return None
+    middle = _find_weighted_median(ratios, total)
+    near = sum(weight for ratio, weight in ratios if abs(ratio / middle - 1) < _TOLERANCE)
+    return (1.0, round(middle, 4)) if abs(middle - 1) > _TOLERANCE and near >= total * _LEAST_SHARE else None
+
+
+def find_common_factor(pairs: Sequence[Pair]) -> float | None:
+    """Return the factor by which the time of nearly all ops changes alike, as with another clock, or None."""
+    ratios = [
+        (pair.new_ps / pair.base_ps, pair.base_ps) for pair in pairs if pair.kind == OP and pair.base_ps and pair.new
+    ]
+    total = sum(weight for _, weight in ratios)
+    of_ops = sum(pair.change_ps for pair in pairs if pair.kind == OP)
+    if len(ratios) < _LEAST_OPS or abs(of_ops) < _LEAST_SHARE * abs(sum(pair.change_ps for pair in pairs)):
+        return None
+    middle = _find_weighted_median(ratios, total)
+    near = sum(weight for ratio, weight in ratios if abs(ratio / middle - 1) < _TOLERANCE)
+    return middle if abs(middle - 1) > 2 * _TOLERANCE and near >= total * _NEARLY_ALL else None
+
+
+def _find_weighted_median(values: Sequence[tuple[float, float]], total: float) -> float:
+    passed = 0.0
+    for value, weight in sorted(values):
+        passed += weight
+        if passed >= total / 2:
+            return value
+    return sorted(values)[-1][0]

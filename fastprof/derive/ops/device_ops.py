@@ -33,13 +33,14 @@ from fastprof.derive.devices.op_names import ARGUMENTS
 from fastprof.derive.devices.run_environment import NO_DEVICES, HostDevices
 from fastprof.derive.ops import tpu_cores
 from fastprof.derive.ops.op_table import Ops, OpTable, is_container, is_work, merge_ops, merge_ops_once
-from fastprof.derive.ops.op_work import fill_missing_work, place_unknown_bytes
 from fastprof.derive.ops.roofline_model import (
     MOST_UNKNOWN,
+    fill_missing_work,
     find_unknown_work,
     list_ceilings,
     measure_efficiency,
     measure_self_share,
+    place_unknown_bytes,
 )
 from fastprof.derive.ops.tpu_cores import SparseCores
 from fastprof.derive.steps.event_graph import STATS as FOREST_STATS

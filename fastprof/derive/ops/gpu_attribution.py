@@ -44,7 +44,7 @@ from fastprof.derive.ops.gpu_ops import (
 from fastprof.derive.ops.launches import Launches, find_enclosing_reference, find_launchers, find_launches
 from fastprof.derive.ops.line_times import LineTimes, measure_line_times
 from fastprof.derive.ops.op_table import FROM_CAPTURE, FROM_HLO, HBM, Ops, OpTable, is_work
-from fastprof.derive.ops.op_work import list_cost_accesses
+from fastprof.derive.ops.roofline_model import list_cost_accesses
 from fastprof.derive.ops.torch_calls import fill_work_of_calls
 from fastprof.hlo.programs import Modules
 from fastprof.hlo.work import NOTHING, Cost

@@ -22,7 +22,7 @@ from fastprof.decode.workers import Workers
 from fastprof.derive.devices.run_environment import HostDevices
 from fastprof.derive.ops import torch_calls
 from fastprof.derive.ops.device_ops import HostDeviceOps, MergedDeviceOps
-from fastprof.derive.ops.framework import group_by_framework_op, number_framework_ops
+from fastprof.derive.ops.op_columns import group_by_framework_op, number_framework_ops
 from fastprof.derive.ops.op_table import Ops, OpTable, merge_ops
 from fastprof.schema.columns import Int64s, number_sorted_rows, sum_by
 from fastprof.schema.value_classes import dataclass

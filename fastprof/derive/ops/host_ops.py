@@ -22,7 +22,7 @@ from fastprof.derive.devices.op_names import Framework, is_kineto, is_op, parse_
 from fastprof.derive.ops.gpu_ops import GpuOp, find_program_ops, make_description_columns, number_instruction_keys
 from fastprof.derive.ops.line_times import LineTimes, measure_line_times, select_instruction_rows
 from fastprof.derive.ops.op_table import Ops, OpTable
-from fastprof.derive.ops.op_work import fill_missing_work
+from fastprof.derive.ops.roofline_model import fill_missing_work
 from fastprof.errors import CaptureError
 from fastprof.hlo.programs import Modules
 from fastprof.hlo.work import GENERAL, NOTHING

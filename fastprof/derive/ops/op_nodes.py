@@ -33,15 +33,21 @@ from fastprof.decode.nesting import number_lines
 from fastprof.derive.devices.op_names import is_frame, is_kineto, parse_op_name
 from fastprof.derive.ops import device_ops, host_ops
 from fastprof.derive.ops.device_ops import CPU_ONLY, HostDeviceOps, OpHost, SessionOps
-from fastprof.derive.ops.framework import UNKNOWN, parse_framework_name
 from fastprof.derive.ops.gpu_attribution import find_op_events
 from fastprof.derive.ops.gpu_ops import list_op_lines, read_program_ids, take_last_name
 from fastprof.derive.ops.host_ops import XLA_OP, ThreadOps
 from fastprof.derive.ops.line_times import measure_line_times
+from fastprof.derive.ops.op_columns import UNKNOWN, parse_framework_name
 from fastprof.derive.ops.op_table import OpTable, is_container
 from fastprof.derive.ops.op_trees import build_call_tree, find_nearest_wanted
-from fastprof.derive.ops.op_work import count_transfers_once, parse_instruction_name
-from fastprof.derive.ops.roofline_model import get_known_bytes, get_known_flops, list_ceilings, measure_efficiency
+from fastprof.derive.ops.roofline_model import (
+    count_transfers_once,
+    get_known_bytes,
+    get_known_flops,
+    list_ceilings,
+    measure_efficiency,
+    parse_instruction_name,
+)
 from fastprof.derive.ops.scope_trees import UNSCOPED
 from fastprof.derive.ops.torch_calls import OpsAround, fill_work_of_calls
 from fastprof.derive.ops.training_passes import OTHER, PASSES, parse_scopes

@@ -17,15 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fastprof.derive.ops.op_trees import CATEGORY, SCOPE, UNNAMED, GrowingTree, PreorderTree, lay_out
-from fastprof.derive.ops.op_work import count_transfers_once, mark_transfers
 from fastprof.derive.ops.roofline_model import (
     MOST_UNKNOWN,
     Ceiling,
+    count_transfers_once,
     find_unknown_work,
     get_known_bytes,
     get_known_flops,
     list_ceilings,
     list_moved_bytes,
+    mark_transfers,
     measure_efficiency,
 )
 from fastprof.derive.ops.training_passes import PASSES, UNKNOWN, PassTimes, generalize_layer, parse_scopes

@@ -4,4 +4,4 @@ instruction_text.expression(module, row)         ``%add.1 = f32[8]{0} add(f32[8]
 module_text.module_text(module, SHORT)           the whole module in pieces; LONG: with signatures and large constants
 """
 
-__all__ = ["instruction_text", "json_form", "module_text"]
+__all__ = ["instruction_text", "module_text"]

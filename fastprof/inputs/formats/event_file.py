@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, PlainScribe
 from fastprof.inputs.formats.run_metadata import RecordedRun, make_remarks, place_fault
-from fastprof.inputs.message_bytes import BadMessageError, Field, decode_signed, decode_text, get_message, read_fields
+from fastprof.inputs.message import BadMessageError, Field, decode_signed, decode_text, get_message, read_fields
 
 NAME: Final = "event_file"
 _LENGTH, _CHECKSUM = 8, 4

@@ -7,7 +7,7 @@ from typing import Final
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, PlainScribe
-from fastprof.inputs.message_bytes import BadMessageError, decode_text, get_message, read_sound_fields
+from fastprof.inputs.message import BadMessageError, decode_text, get_message, read_sound_fields
 from fastprof.wording.patterns import compile_late
 
 NAME: Final = "graph_def"

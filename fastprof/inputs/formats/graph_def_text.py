@@ -22,7 +22,7 @@ from typing import Final
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, KeepingScribe
-from fastprof.inputs.message_bytes import (
+from fastprof.inputs.message import (
     DOUBLE,
     FLOAT,
     INT,

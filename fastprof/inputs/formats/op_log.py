@@ -8,7 +8,7 @@ from typing import Final
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, PlainScribe
-from fastprof.inputs.message_bytes import OP_LOG, begins_with_kind
+from fastprof.inputs.message import OP_LOG, begins_with_kind
 
 NAME: Final = "op_log"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fastprof.inputs.formats.contract import KeepingScribe
-from fastprof.inputs.message_bytes import PROFILE, begins_with_kind
+from fastprof.inputs.message import PROFILE, begins_with_kind
 
 NAME: Final = "profile_proto"
 _MOST_KEPT: Final = 256 << 20

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastprof.errors import CaptureError
 from fastprof.inputs.formats.contract import FormatRemark, KeepingScribe
-from fastprof.inputs.message_bytes import BadMessageError, Field, get_message, read_fields, read_sound_fields
+from fastprof.inputs.message import BadMessageError, Field, get_message, read_fields, read_sound_fields
 
 if TYPE_CHECKING:
     from fastprof.inputs.formats.step_planes import GraphPlanes, StepPlanes

@@ -7,7 +7,7 @@ from typing import Final, cast
 from fastprof.inputs.formats import run_metadata
 from fastprof.inputs.formats.contract import FormatRemark
 from fastprof.inputs.formats.graph_def_text import GRAPH
-from fastprof.inputs.message_bytes import (
+from fastprof.inputs.message import (
     INT,
     TEXT,
     BadMessageError,

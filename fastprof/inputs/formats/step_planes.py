@@ -47,7 +47,7 @@ from fastprof.inputs.formats.step_stats import (
     is_tracer,
     read_nodes,
 )
-from fastprof.inputs.message_bytes import CUT, BadMessageError, find_complete_end
+from fastprof.inputs.message import CUT, BadMessageError, find_complete_end
 from fastprof.inputs.message_columns import Buffer
 from fastprof.schema.columns import Int64s, UInt8s, count_bounds, expand_ranges, find_group_bounds, find_runs
 from fastprof.schema.message_fields import put, put_prefix

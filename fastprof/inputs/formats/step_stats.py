@@ -18,10 +18,10 @@ from typing import Final
 import numpy as np
 
 from fastprof.errors import CaptureError
-from fastprof.inputs.message_bytes import Field, get_message, read_sound_fields
+from fastprof.inputs.message import Field, get_message, read_sound_fields
 from fastprof.inputs.message_columns import Buffer, ByteSpans, MessageColumns, Owned, decode_texts
 from fastprof.schema.columns import Int64s, count_bounds, sort_rows
-from fastprof.schema.tensor_types import get_tensor_type_name
+from fastprof.schema.message_fields import get_tensor_type_name
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 

@@ -1,4 +1,4 @@
-"""The messages of the profiler's service: requests to bytes, answers to their parts.
+"""The messages of the profiler's service: requests to bytes, answers to their parts, and statuses of calls.
 
 A capture is a part of the answer's bytes as they came: it is never decoded and encoded again.
 """
@@ -12,8 +12,8 @@ from dataclasses import field
 from itertools import chain, islice
 from typing import Final
 
-from fastprof.inputs import message_bytes
-from fastprof.inputs.message_bytes import BadMessageError, Field
+from fastprof.inputs import message
+from fastprof.inputs.message import BadMessageError, Field
 from fastprof.schema.message_fields import put, put_all
 from fastprof.schema.value_classes import dataclass
 
@@ -120,7 +120,7 @@ def parse_profile_answer(data: memoryview) -> CaptureAnswer:
         elif number == 7:
             empty = bool(value)
         elif number == 6 and isinstance(value, memoryview):
-            tool = {part: message_bytes.get_message(content) for part, content in _read_fields(value, _MOST_PARTS)}
+            tool = {part: message.get_message(content) for part, content in _read_fields(value, _MOST_PARTS)}
             if bytes(tool.get(1, b"")[:64]).decode("utf-8", "replace") == _CAPTURE:
                 old = [tool.get(2, memoryview(b""))]
     return CaptureAnswer(tuple(pieces or old), empty)
@@ -134,7 +134,7 @@ def check_capture(pieces: tuple[memoryview, ...]) -> None:
             raise BadMessageError(f"field {piece_field.number} of an XSpace is not a number", piece_field.at)
         planes += piece_field.number == _PLANES
         if piece_field.number == _ERRORS:
-            first_error = first_error or message_bytes.decode_text(piece_field.value)[:_LONGEST]
+            first_error = first_error or message.decode_text(piece_field.value)[:_LONGEST]
     if not planes:
         raise BadMessageError("it has no plane" + (f", and says: {first_error}" if first_error else ""), 0)
 
@@ -143,13 +143,13 @@ def list_hostnames(pieces: tuple[memoryview, ...]) -> list[str]:
     """Return the names of machines that an XSpace records; none if it is damaged before them."""
     names: list[str] = []
     with suppress(BadMessageError):
-        names += (message_bytes.decode_text(part.value) for part in _read_pieces(pieces) if part.number == _HOSTNAMES)
+        names += (message.decode_text(part.value) for part in _read_pieces(pieces) if part.number == _HOSTNAMES)
     return names
 
 
 def _read_pieces(pieces: tuple[memoryview, ...]) -> Iterator[Field]:
     """Yield the first fields of an XSpace."""
-    return islice(chain.from_iterable(map(message_bytes.read_fields, pieces)), _MOST_FIELDS)
+    return islice(chain.from_iterable(map(message.read_fields, pieces)), _MOST_FIELDS)
 
 
 def make_terminate_request(session: str) -> bytes:
@@ -180,7 +180,7 @@ def parse_monitor_answer(data: memoryview) -> tuple[str, dict[str, float]]:
     text, kind, values = "", 0, dict.fromkeys(_FIGURES, 0.0)
     for number, value in _read_fields(data):
         if number == 1:
-            text = message_bytes.decode_text(value)
+            text = message.decode_text(value)
         elif number == 10 and isinstance(value, memoryview):
             for part, figure in _read_fields(value, _MOST_PARTS):
                 if part == 1 and isinstance(figure, int):
@@ -192,8 +192,37 @@ def parse_monitor_answer(data: memoryview) -> tuple[str, dict[str, float]]:
 
 
 def _read_fields(data: memoryview, most: int = _MOST_FIELDS) -> Iterator[tuple[int, int | memoryview]]:
-    every = message_bytes.read_fields(data)
+    every = message.read_fields(data)
     for content in islice(every, most):
         yield content.number, content.value
     if next(every, None) is not None:
         raise BadMessageError(f"more than {most:,} fields", 0)
+
+
+WRITTEN: Final = "written"
+ON_SERVER: Final = "on the server"
+EMPTY: Final = "empty"
+"""It answered, and recorded no event."""
+UNREACHABLE: Final = "unreachable"
+LOST: Final = "lost"
+"""The connection broke after the request."""
+BUSY: Final = "busy"
+"""It records another capture."""
+LATE: Final = "late"
+"""Nothing came before the deadline."""
+UNSUPPORTED: Final = "unsupported"
+TOO_LARGE: Final = "too large"
+REFUSED: Final = "refused"
+"""Any other status of the server."""
+BAD_ANSWER: Final = "bad answer"
+UNWRITTEN: Final = "not written"
+"""Its capture came, and could not be written here."""
+CANCELLED: Final = "cancelled"
+"""The client cancelled the call."""
+
+DONE: Final = "done"
+"""What was requested, which brings no capture."""
+
+DELIVERED: Final = (WRITTEN, ON_SERVER, DONE)
+AGAIN: Final = (UNREACHABLE, BUSY)
+"""It cannot have begun, so it may be called again."""

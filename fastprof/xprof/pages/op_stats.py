@@ -11,7 +11,7 @@ import numpy as np
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.analyses.op_stats import DEVICE, HOST, OpDatabase
 from fastprof.derive.devices.device_peaks import Peaks
-from fastprof.derive.ops.framework import is_training
+from fastprof.derive.ops.op_columns import is_training
 from fastprof.derive.ops.op_table import MemoryAccess, Ops, RankedOps, rank_with_idle
 from fastprof.xprof import counted_ops
 from fastprof.xprof.counted_ops import Cells, find_eager, make_op_cells, merge_framework_ops
