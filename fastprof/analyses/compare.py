@@ -98,7 +98,7 @@ _TABLES = (
         Picoseconds("new_ps", "time per step, or of the whole run, in the new run, of the mean device"),
         Picoseconds("change_ps", "new_ps - base_ps"),
         Share("share", "share of the total change, step_change_ps or run_change_ps; negative: against its direction; "
-              "null: the total is 0"),
+              "null: the total is 0, or within noise"),
         Number("base_count", "executions per step and device in the base run; null: no op"),
         Number("new_count", "executions per step and device in the new run; null: no op"),
         String("where", "name scope or framework op, or the slowest device; null: not recorded"),
@@ -190,12 +190,25 @@ _OF_STEPS: Final = tuple(
 )
 _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 
+
+def _is_beyond_noise(report: AnalysisReport) -> bool:
+    changes = report.tables["changes"]
+    return bool(changes["share"].null_count < len(changes))
+
+
+def _is_noise(report: AnalysisReport) -> bool:
+    return report.tables["changes"].num_rows > 0 and not _is_beyond_noise(report)
+
+
 SECTIONS = (
     Section("Runs", scalars=("base_run", "new_run")),
     Section("Runs differ", "environment", ("what", "base", "new", "forbids"), shown=has_rows("environment")),
     Section("Changes, with their share of the total change (negative: against its direction)", "changes",
             ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
-            "share", shown=has_rows("changes"), by_worth=True, wraps="title"),
+            "share", shown=_is_beyond_noise, by_worth=True, wraps="title"),
+    Section("Changes, which together are within noise", "changes",
+            ("title", "base_ps", "new_ps", "change_ps", "where"), nonzero="change_ps",
+            shown=_is_noise, by_worth=True, wraps="title"),
     Section("Steps", scalars=_OF_STEPS,
             shown=is_known("verdict")),
     Section("Changes of compiled programs", "program_changes", ("title", "program", "change_ps"), rows=8,
@@ -226,7 +239,8 @@ def compare_runs(base: RunFacts, new: RunFacts, history: Sequence[tuple[str, flo
         (_get_mean(run.steps) or 0) if whole is None else round(sum(part.time_ps for part in parts))
         for run, parts in zip((base, new), sides, strict=True)
     ]
-    changes = _list_changes(pairs, totals[0], totals[1], programs) if all(sides) else []
+    total_change = 0 if verdict == UNCHANGED else totals[1] - totals[0]  # shares of noise mean nothing
+    changes = _list_changes(pairs, totals, total_change, programs) if all(sides) else []
     tables = {
         "changes": changes,
         "categories": _sum_categories(changes),
@@ -364,10 +378,13 @@ def _sort_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     return sorted(pairs, key=lambda pair: (-abs(pair.change_ps), pair.kind, pair.name))
 
 
-def _list_changes(pairs: Sequence[Pair], first: int, second: int, programs: ComparedPrograms) -> list[dict[str, Any]]:
-    """Return the rows of changes, and last what they leave of the mean steps."""
+def _list_changes(
+    pairs: Sequence[Pair], totals: Sequence[int], total_change: int, programs: ComparedPrograms
+) -> list[dict[str, Any]]:
+    """Return the rows of changes, and last what they leave of the mean steps. ``total_change``: 0 leaves them without
+    shares."""
     every = [_describe_change(pair, programs) for pair in _sort_pairs(pairs)]
-    rest = first - sum(row["base_ps"] for row in every), second - sum(row["new_ps"] for row in every)
+    rest = [total - sum(row[side] for row in every) for total, side in zip(totals, ("base_ps", "new_ps"), strict=True)]
     rows = [row for row in every if row["change_ps"]]
     rows.append({
         "kind": UNEXPLAINED, "title": "Remainder without a named cause", "base_ps": rest[0], "new_ps": rest[1],
@@ -375,7 +392,7 @@ def _list_changes(pairs: Sequence[Pair], first: int, second: int, programs: Comp
     })  # fmt: skip
     for rank, row in enumerate(rows, 1):
         row["rank"] = rank
-        row["share"] = row["change_ps"] / (second - first) if second != first else None
+        row["share"] = row["change_ps"] / total_change if total_change else None
     return rows
 
 

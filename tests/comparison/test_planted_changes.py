@@ -129,6 +129,9 @@ def test_planted_change_is_found(name: str) -> None:
     assert figures["verdict"] == planted.verdict, report
     assert sum(row["change_ps"] for row in rows) == figures["step_change_ps"]
     assert figures["step_change_ps"] == figures["new_step_ps"] - figures["base_step_ps"]
+    is_noise = planted.verdict == "unchanged"
+    assert [row["share"] is None for row in rows] == [is_noise] * len(rows)
+    assert ("Changes, which together are within noise" in repr(report)) == is_noise
     if planted.change_us is not None:
         assert figures["step_change_ps"] / 1e6 == pytest.approx(planted.change_us, rel=0.1)
         first = rows[0]
