@@ -14,7 +14,7 @@ import pyarrow as pa
 from fastprof.analyses import ANALYSES, runner
 from fastprof.analyses.compare import RunFacts, get_number, list_choices, list_history_notices, name_runs
 from fastprof.analyses.contract import AnalysisReport, Known, Opening, ScalarSpec, Section, has_rows, make_scalars
-from fastprof.derive.comparison.step_statistics import (
+from fastprof.derive.comparison.change_statistics import (
     History,
     StepChange,
     compare_steps,

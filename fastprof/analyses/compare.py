@@ -36,9 +36,7 @@ from fastprof.analyses.contract import (
 )
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY
 from fastprof.derive.causes.cause_names import get_cause_label
-from fastprof.derive.comparison.part_matching import BY_SCOPE, OP, STRAGGLER, Pair, RunSteps, StepPart, match_parts
-from fastprof.derive.comparison.program_changes import RunProgram, find_batch_change, find_common_factor
-from fastprof.derive.comparison.step_statistics import (
+from fastprof.derive.comparison.change_statistics import (
     FASTER,
     MIN_HISTORY,
     PAIR_FLOOR,
@@ -52,6 +50,8 @@ from fastprof.derive.comparison.step_statistics import (
     measure_error,
     take_history,
 )
+from fastprof.derive.comparison.part_matching import BY_SCOPE, OP, STRAGGLER, Pair, RunSteps, StepPart, match_parts
+from fastprof.derive.comparison.program_changes import RunProgram, find_batch_change, find_common_factor
 from fastprof.schema.tables import Count, Flag, Number, Picoseconds, Share, String, TableSchema
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.kernel_names import shorten_kernel_name

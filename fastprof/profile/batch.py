@@ -170,7 +170,7 @@ def _mark_changes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def list_changes(series: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:
     """Return the change points of runs and their values, both the newest first; None: unknown."""
-    from fastprof.derive.comparison.step_statistics import find_change_points
+    from fastprof.derive.comparison.change_statistics import find_change_points
 
     known = [(run, value) for run, value in reversed(series) if value is not None]
     points = find_change_points([value for _, value in known])

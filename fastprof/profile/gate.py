@@ -152,8 +152,8 @@ def read_baseline(path: Path) -> Reference:
     """Read what ``write_baseline`` wrote. CaptureError: the file is not a baseline."""
     from fastprof.analyses.check import DEFINITIONS, Reference
     from fastprof.analyses.compare import RunFacts, get_number
+    from fastprof.derive.comparison.change_statistics import find_warm_up
     from fastprof.derive.comparison.part_matching import OP, RunSteps, StepPart
-    from fastprof.derive.comparison.step_statistics import find_warm_up
 
     try:
         with path.open("rb") as file:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastprof.errors import FastprofError
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.answers import RequestError, name_internal_error
+from fastprof.viewer.query import RequestError, name_internal_error
 
 if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.profiler_servers import Address

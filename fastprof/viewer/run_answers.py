@@ -15,8 +15,9 @@ from fastprof._version import __version__
 from fastprof.analyses import ANALYSES, parameters, runner
 from fastprof.analyses.runner import explain_empty
 from fastprof.errors import UsageError
-from fastprof.viewer.answers import RequestError, make_answer, make_body
+from fastprof.viewer.answers import make_answer, make_body
 from fastprof.viewer.page_capture import PageCapture, RollingCapture
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.server_state import ApiCall
 from fastprof.wording.amounts import Steps, parse_step_range
 

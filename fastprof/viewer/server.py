@@ -29,17 +29,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from fastprof.errors import FastprofError, UnreadableError, UsageError
 from fastprof.schema.value_classes import dataclass
 from fastprof.viewer import run_answers, timeline_answers
-from fastprof.viewer.answers import (
-    HEADERS,
-    Body,
-    Gate,
-    RequestError,
-    get_status,
-    make_answer,
-    make_body,
-    make_error_answer,
-    name_internal_error,
-)
+from fastprof.viewer.answers import HEADERS, Body, Gate, get_status, make_answer, make_body, make_error_answer
+from fastprof.viewer.query import RequestError, name_internal_error
 from fastprof.viewer.server_state import ApiCall, ServerState, make_endpoint
 from fastprof.viewer.viewed_runs import ViewedRuns
 

@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fastprof.schema.columns import Bools
-from fastprof.viewer.answers import Body, Query, RequestError, make_json_answer
+from fastprof.viewer.answers import Body, make_json_answer
+from fastprof.viewer.query import Query, RequestError
 from fastprof.viewer.snapshot import HitList
 from fastprof.viewer.threads import ComputedOnce, ThreadPool
 from fastprof.viewer.viewed_run import ViewedRun

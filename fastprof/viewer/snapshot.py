@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from fastprof.schema.columns import Bools, Int64s, sort_rows
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.answers import RequestError
 from fastprof.viewer.host_files import Counter, HostFacts
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.store import HostStore, StoredEvent, TilePart
 
 WAITING, BUILDING, READY, FAILED = "waiting", "building", "ready", "failed"

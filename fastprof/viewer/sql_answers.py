@@ -15,7 +15,8 @@ from fastprof.errors import EngineError
 from fastprof.profile import sql, sql_tables
 from fastprof.render import as_json
 from fastprof.render.table_forms import Look, render_table
-from fastprof.viewer.answers import RequestError, make_answer, make_body
+from fastprof.viewer.answers import make_answer, make_body
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.server_state import ApiCall
 
 if TYPE_CHECKING:

@@ -36,7 +36,8 @@ from fastprof.errors import UsageError
 from fastprof.render import as_json
 from fastprof.schema.columns import sort_rows
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.answers import RequestError, format_numbers, make_answer, make_body
+from fastprof.viewer.answers import make_answer, make_body
+from fastprof.viewer.query import RequestError, format_numbers
 from fastprof.viewer.server_state import ApiCall
 from fastprof.viewer.store import NAME_LETTERS, cut_name
 from fastprof.wording.spelling import suggest_name

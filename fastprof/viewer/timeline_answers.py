@@ -16,16 +16,8 @@ from starlette.responses import Response
 from fastprof.decode.single_event import EVENT, METADATA, EventFacts, EventStats, ListedStats, StatValue, read_event
 from fastprof.schema.columns import Bools, expand_ranges
 from fastprof.viewer import store
-from fastprof.viewer.answers import (
-    FIRST_PS,
-    FOREVER,
-    LAST_PS,
-    MOST,
-    RequestError,
-    format_numbers,
-    make_answer,
-    make_body,
-)
+from fastprof.viewer.answers import FOREVER, make_answer, make_body
+from fastprof.viewer.query import FIRST_PS, LAST_PS, MOST, RequestError, format_numbers
 from fastprof.viewer.server_state import ApiCall
 from fastprof.viewer.snapshot import ORDERS, START, HitList, HostView, Snapshot, make_hit_list
 from fastprof.viewer.store import NameSums, StoredEvent, StoredTrack, cut_name

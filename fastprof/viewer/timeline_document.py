@@ -12,8 +12,8 @@ import numpy as np
 from fastprof._native import lod
 from fastprof.schema.columns import Int64s, find_runs, reduce_runs
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.answers import LEAST, MOST, RequestError
 from fastprof.viewer.host_files import Band, Flows
+from fastprof.viewer.query import LEAST, MOST, RequestError
 from fastprof.viewer.snapshot import HostView, Snapshot
 from fastprof.viewer.store import NAME_LETTERS, cut_name
 from fastprof.viewer.viewed_run import ViewedRun

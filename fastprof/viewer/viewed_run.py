@@ -36,7 +36,6 @@ from fastprof.tables.host_clocks import make_host_clocks
 from fastprof.tables.host_events import HOST_THREADS
 from fastprof.tables.host_reader import read_host
 from fastprof.tables.table_set import TableSet
-from fastprof.viewer.answers import RequestError, name_internal_error
 from fastprof.viewer.cache_folder import CacheFolder
 from fastprof.viewer.host_files import (
     FACTS_FORMAT,
@@ -48,6 +47,7 @@ from fastprof.viewer.host_files import (
     make_fact_columns,
     write_facts,
 )
+from fastprof.viewer.query import RequestError, name_internal_error
 from fastprof.viewer.run_list import RunVersion, check_capture, make_capture_key
 from fastprof.viewer.snapshot import BUILDING, FAILED, READY, HostView, Snapshot, count_id_bits
 from fastprof.viewer.store import HostStore, Store

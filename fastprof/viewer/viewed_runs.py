@@ -17,8 +17,8 @@ from fastprof.inputs.paths import is_directory
 from fastprof.inputs.resolve import choose_for_times, list_ahead
 from fastprof.inputs.stores.store_path import bind_paths
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.answers import RequestError
 from fastprof.viewer.cache_folder import CacheFolder
+from fastprof.viewer.query import RequestError
 from fastprof.viewer.run_list import RunList, RunTrends
 from fastprof.viewer.viewed_run import ViewedRun
 

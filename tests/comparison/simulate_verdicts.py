@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastprof.derive.comparison.step_statistics import (
+from fastprof.derive.comparison.change_statistics import (
     UNCHANGED,
     compare_steps,
     compare_with_history,

@@ -10,7 +10,7 @@ import pytest
 from gate import few
 from slow_change_points import find_slowly
 
-from fastprof.derive.comparison.step_statistics import compute_probability, find_change_points
+from fastprof.derive.comparison.change_statistics import compute_probability, find_change_points
 
 
 def make_series(*levels: tuple[int, float], noise: float = 0.01, seed: int = 0) -> list[float]:

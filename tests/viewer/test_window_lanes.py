@@ -8,7 +8,7 @@ import numpy as np
 from served import Served, Tile
 from trace_builder import event, line, plane, xspace
 
-from fastprof.viewer.answers import format_numbers
+from fastprof.viewer.query import format_numbers
 
 
 def lanes_by_tile(tile: Tile, start: int, end: int) -> dict[int, set[int]]:

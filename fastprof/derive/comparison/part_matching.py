@@ -37,7 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fastprof.derive.comparison.step_statistics import find_warm_up
+from fastprof.derive.comparison.change_statistics import find_warm_up
 from fastprof.derive.devices.communication_kinds import find_collective_kind, find_communication
 from fastprof.derive.devices.op_names import drop_serial
 from fastprof.derive.steps.step_database import IDLE

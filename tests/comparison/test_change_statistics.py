@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from simulate_verdicts import KINDS, Kind, share_of_alarms
 
-from fastprof.derive.comparison.step_statistics import (
+from fastprof.derive.comparison.change_statistics import (
     compare_steps,
     compare_with_history,
     find_slow_steps,

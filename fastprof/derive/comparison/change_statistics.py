@@ -1,4 +1,5 @@
-"""Statistics of step times of two runs: is one slower, by how much, and what change would have been seen?
+"""Statistics of changes: is one of two runs slower, by how much, and what change would have been seen? From which run
+on is the mean of a figure another one?
 
 Steps of a run depend on each other, and runs of one program differ by more than their steps show. A rank test over
 steps therefore reports a change in 12 to 78 % of unchanged pairs. The rules here:
