@@ -130,7 +130,12 @@ def mark_lost_time(events: HostEvents, device: DeviceTime, pieces: Records, caus
     if device.ran.plane.kind != "GPU" or not len(lost_ps) or not len(pieces):
         return pieces
     idle = np.flatnonzero(device.state == IS_IDLE)
-    launched, called = _find_launch_times(events, device)
+    own = device.ran.events
+    order = np.argsort(own.start_ps, kind="stable")
+    launched = own.start_ps[order]
+    call = find_launches(events, own.rows[order].astype(np.int64)).row
+    called = np.where(call >= 0, events.start_ps[call], launched)  # if no call is recorded, when the event began
+    del order, call
     place = np.searchsorted(launched, device.end_ps[idle])
     before = np.append(_FIRST, np.maximum.accumulate(called))[place]
     after = np.minimum(np.append(called, _LAST)[place], device.end_ps[idle])
@@ -141,16 +146,6 @@ def mark_lost_time(events: HostEvents, device: DeviceTime, pieces: Records, caus
     pieces = pieces.copy()
     pieces["cause"][within], pieces["row"][within] = cause, -1
     return pieces
-
-
-def _find_launch_times(events: HostEvents, device: DeviceTime) -> tuple[Int64s, Int64s]:
-    """Return when each event of the GPU began, in order, and when the call that launched it did: if that is not
-    recorded, when the event began."""
-    own = device.ran.events
-    order = np.argsort(own.start_ps, kind="stable")
-    begun = own.start_ps[order]
-    call = find_launches(events, own.rows[order].astype(np.int64)).row
-    return begun, np.where(call >= 0, events.start_ps[call], begun)
 
 
 GAP: Final = np.dtype([
@@ -214,7 +209,7 @@ def find_host_gaps(
     if window is None:
         return
     times = [divide_device_time(events.host, span, *window) for span in spans]
-    clocks = [_measure_clock_lead(events, time) for time in times]
+    clocks = [measure_clock_lead(events, time) for time in times]
     works = _find_any_busy(times, *window)
     busy = works if any((time.kind == COMMUNICATION).any() for time in times) else _NEVER_BUSY
     work = find_work_beside_training(events, causes)
@@ -285,21 +280,15 @@ def _find_named_work(events: HostEvents, causes: HostCauses) -> tuple[Int64s, In
             code, begin = causes.code[rows], events.start_ps[rows]
             end = add_durations(begin, events.duration_ps[rows])
             of_profiler = code == Code.PROFILER
-            named = _NAMED[code] & ~_is_overlapping(begin, end, begin[of_profiler], end[of_profiler])
+            reached = np.append(_FIRST, np.maximum.accumulate(end[of_profiler]))
+            profiled = reached[np.searchsorted(begin[of_profiler], end)] > begin
+            named = _NAMED[code] & ~profiled
             begins.append(begin[named])
             ends.append(end[named])
     return np.concatenate(begins), np.concatenate(ends)
 
 
-def _is_overlapping(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, others_end_ps: Int64s) -> Bools:
-    """Return whether events have time in common with one of the others, which are in order of their begins."""
-    begun = np.searchsorted(others_begin_ps, end_ps)
-    reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(others_end_ps))
-    overlaps: Bools = reached[begun] > begin_ps
-    return overlaps
-
-
-def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None:
+def measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None:
     """Return by how much the host clock is ahead of the device clock when each interval begins, or None if they are one
     clock."""
     own = device.ran.events
@@ -309,7 +298,8 @@ def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None
     order = sort_op_events(events, device.ran.plane)  # only cores of TPUs have a clock of their own
     ahead = ahead[order]
     changes = np.flatnonzero(ahead[1:] != ahead[:-1]) + 1
-    ahead_ps: Int64s = ahead[np.append(0, changes)][_count_passed(own.start_ps[order[changes]], device.start_ps)]
+    passed = np.searchsorted(own.start_ps[order[changes]], device.start_ps, side="right")
+    ahead_ps: Int64s = ahead[np.append(0, changes)][passed]
     return ahead_ps if ahead_ps.any() else None
 
 
@@ -536,11 +526,6 @@ def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: I
         line, mine = lines[number], of == number
         at[mine] = line.first + np.searchsorted(events.start_ps[line.first : line.last], time[mine], "right") - 1
     return at
-
-
-def _count_passed(begins: Int64s, times: Int64s) -> Int64s:
-    """Return how many of these begins are not after each time."""
-    return np.searchsorted(begins, times, side="right")
 
 
 def _find_last_end(device: DeviceTime) -> int:

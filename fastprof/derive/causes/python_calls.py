@@ -156,7 +156,9 @@ def find_python_calls(host: Host, most_nodes: int, devices: Callable[[], Sequenc
     frame = find_nearest_wanted(np.arange(len(seen.rows)), seen.parent, seen.is_frame)
     ran, above, ran_ps = _find_work_elsewhere(host, origins, seen)
     run = _find_run(host, lines, seen, devices())
-    idle_ps = _measure_idle(seen, frame, names, run)
+    is_resting = np.array([is_idle(name) for name in names], np.bool_)[seen.label[frame]]
+    is_resting &= (frame >= 0) & ~run.runs_steps[seen.thread]
+    idle_ps = np.where(is_resting, seen.self_ps, 0)
     tree = _build_tree(seen, idle_ps, len(lines), ran, above, ran_ps, label_of, len(names))
     functions = _sum_functions(host, seen, frame, above, ran_ps, names, run, idle_ps)
     outside = sum_by(np.where(frame < 0, seen.thread, -1), seen.self_ps, len(lines), TIMES)
@@ -279,13 +281,6 @@ def _clip_spans(start_ps: Int64s, duration_ps: Int64s, begin_ps: int, end_ps: in
     """Return starts and durations of what lies in an interval."""
     first = np.clip(start_ps, begin_ps, end_ps)
     return first, np.clip(add_durations(start_ps, duration_ps), begin_ps, end_ps) - first
-
-
-def _measure_idle(seen: _TracedEvents, frame: Int64s, names: list[str], run: _TracedRun) -> Int64s:
-    """Return the self time of each event if its thread runs no steps and does nothing in it, else 0."""
-    idle = np.array([is_idle(name) for name in names], np.bool_)
-    resting = (frame >= 0) & ~run.runs_steps[seen.thread] & idle[seen.label[frame]]
-    return np.where(resting, seen.self_ps, 0)
 
 
 def _find_work_elsewhere(host: Host, origins: EventOrigins, seen: _TracedEvents) -> tuple[Int32s, Int64s, Int64s]:
