@@ -26,7 +26,7 @@ from fastprof.derive.communication.clocks import (
     find_median_of_others,
     measure_gaps,
 )
-from fastprof.schema.columns import Bools, Int64s, sort_rows, sum_by
+from fastprof.schema.columns import Int64s, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 
 LEAST_SHARE: Final = 0.01
@@ -142,7 +142,10 @@ def _find_previous(rows: MeetingRows) -> Int64s:
 def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sums: dict[str, Int64s]) -> MeetingPath:
     """Walk the critical path of a part, and add to the sums of its hosts."""
     rows = seen.rows
-    top = _find_last_end(rows, (clocks.fit.part == part)[rows.host])
+    hosts = clocks.fit.part == part
+    mine = hosts[rows.host]
+    latest = np.flatnonzero(mine & (rows.end_ps == rows.end_ps[mine].max()))
+    top = int(latest[np.argmin(rows.host[latest])])
     left, arrived = _walk_back(seen, top)
     transfer = int((rows.end_ps[left] - rows.begin_ps[arrived]).sum())
     path = arrived[:-1]  # nothing is known of the work before the first meeting
@@ -155,8 +158,10 @@ def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sum
     np.add.at(sums["net"], host, net)
     saved = np.minimum(excess, seen.ahead[meeting])
     sums["saved"] += sum_by(host, saved, count)
-    sums["steps"] += _count_steps(host[excess > 0], meeting[excess > 0], step, count)
-    hosts = clocks.fit.part == part
+    late_host, late_meeting = host[excess > 0], meeting[excess > 0]
+    late_step = np.where(step[late_meeting] >= 0, step[late_meeting], -1 - late_meeting)  # outside of steps: its own
+    pairs = np.unique(np.column_stack([late_host, late_step]), axis=0)
+    sums["steps"] += np.bincount(pairs[:, 0], minlength=count)
     time = int(rows.end_ps[top] - rows.begin_ps[arrived[-1]])
     error = int(clocks.fit.error_ps[hosts].max())
     named, following = _choose_host(np.where(hosts, sums["excess"], -1), sums["net"], sums["steps"], time, error)
@@ -166,12 +171,6 @@ def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sum
         before = min(int(own[len(own) // 2]), int(seen.ahead[rows.meeting[arrived[-1]]]))
     order = (rows.host[arrived[::-1]].tolist(), rows.meeting[arrived[::-1]].tolist())
     return MeetingPath(part, time, int(work.sum()), transfer, named, following, before, *order)
-
-
-def _find_last_end(rows: MeetingRows, mine: Bools) -> int:
-    """Return which of the chosen rows ends last, the one of the first host if there are several."""
-    at = np.flatnonzero(mine & (rows.end_ps == rows.end_ps[mine].max()))
-    return int(at[np.argmin(rows.host[at])])
 
 
 def _walk_back(seen: _MeetingLinks, top: int) -> tuple[Int64s, Int64s]:
@@ -187,13 +186,6 @@ def _walk_back(seen: _MeetingLinks, top: int) -> tuple[Int64s, Int64s]:
         arrived.append(int(seen.last[meeting]))
         row = int(seen.previous[arrived[-1]])
     return np.array(left), np.array(arrived)
-
-
-def _count_steps(host: Int64s, meeting: Int64s, step: Int64s, count: int) -> Int64s:
-    """Count the steps of each host; a meeting outside of steps counts as a step."""
-    of = np.where(step[meeting] >= 0, step[meeting], -1 - meeting)
-    pairs = np.unique(np.column_stack([host, of]), axis=0)
-    return np.bincount(pairs[:, 0], minlength=count)
 
 
 def _choose_host(excess: Int64s, net: Int64s, steps: Int64s, time_ps: int, error_ps: int) -> tuple[int, int]:

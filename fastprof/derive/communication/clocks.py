@@ -489,7 +489,9 @@ def compare_clocks(met: HostMeetings, names: Sequence[str], shift: Int64s | None
     by_reference = MeetingRows(rows.meeting, order[rows.host], begin, end, rows.hidden_ps)
     del rows, begin, end  # there are many
     attended = np.bincount(by_reference.host, minlength=count)
-    slack = np.where(attended < FEWEST, 0, 3 * np.minimum(fit.residual_ps, _find_usual_residual(fit)))
+    residual = find_medians(np.maximum(fit.part, 0), fit.residual_ps, int(fit.part.max(initial=0)) + 1)
+    usual = _SCATTER * residual[fit.part]  # of the part: a host that does not fit at all cannot hide behind its own
+    slack = np.where(attended < FEWEST, 0, 3 * np.minimum(fit.residual_ps, usual))
     violated = _find_violations(by_reference, slack)
     known = (fit.part >= 0) & ~_find_contradictory(by_reference, violated, fit)[fit.part] & (fit.error_ps >= 0)
     doubtful = _find_contradictory(by_reference, _find_violations(by_reference, 0 * slack), fit)[fit.part]
@@ -515,13 +517,6 @@ def _rank_rows(rows: MeetingRows, rank: Int64s) -> MeetingRows:
     """Drop damaged rows, number hosts in the order of their names, and sort by host."""
     rows = _drop_bad_rows(rows)
     return sort_meeting_rows(MeetingRows(rows.meeting, rank[rows.host], rows.begin_ps, rows.end_ps, rows.hidden_ps))
-
-
-def _find_usual_residual(fit: ClockFit) -> Int64s:
-    """Return the usual residual of each host's part, so that a host that does not fit at all cannot hide behind its
-    own."""
-    usual = find_medians(np.maximum(fit.part, 0), fit.residual_ps, int(fit.part.max(initial=0)) + 1)
-    return np.asarray(_SCATTER * usual[fit.part])
 
 
 def _find_violations(rows: MeetingRows, slack_ps: Int64s) -> Bools:

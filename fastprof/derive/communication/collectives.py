@@ -404,6 +404,10 @@ def find_device_arrivals(
     ``group``: of these; ``hidden_ps``: of all flights."""
     duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
     blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
+    waited = np.zeros(len(chosen), np.bool_)
+    ends = flights.done_ps[flights.done_ps > 0]
+    if len(ends):  # the op that ends a flight and does not wait only checks it: on TPUs that takes 1 to 4 ns
+        waited = flights.done_ps[chosen] > _WAITS * int(ends.min())
     times = (flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen], duration_ps)
     return DeviceArrivals(
         flights.op[chosen],
@@ -411,16 +415,9 @@ def find_device_arrivals(
         *times,
         blocks,
         flights.bytes[chosen],
-        _has_waited(flights)[chosen],
+        waited,
         hidden_ps[chosen],
     )
-
-
-def _has_waited(flights: Flights) -> Bools:
-    """Return whether the op that ends each flight waited for it: it took much longer than the shortest such op of the
-    core, which only checks whether the flight is over. On TPUs that takes 1 to 4 ns."""
-    ends = flights.done_ps[flights.done_ps > 0]
-    return flights.done_ps > _WAITS * int(ends.min()) if len(ends) else np.zeros(len(flights), np.bool_)
 
 
 def join_arrivals(parts: Sequence[DeviceArrivals], teams: Sequence[Int64s], *, sized: bool) -> HostArrivals:
@@ -474,22 +471,18 @@ def keep_middle_steps(every: HostArrivals, complete: Int64s, most: int) -> HostA
     steps = entire if len(entire) >= FEWEST_STEPS else steps
     steps = steps[np.argsort(begin[steps], kind="stable")]
     chosen = np.zeros(len(every.groups), np.bool_)
-    chosen[steps[_find_middle(count[steps], most)]] = True
+    # the longest range around the middle that has at most so many rows, but at least FEWEST_STEPS
+    upto = np.append(0, np.cumsum(count[steps]))
+    size = np.arange(1, len(steps) + 1)
+    first = (len(steps) - size) // 2
+    fits = int(np.count_nonzero(upto[first + size] - upto[first] <= most))
+    fits = min(max(fits, FEWEST_STEPS), len(steps))
+    first_step = (len(steps) - fits) // 2
+    chosen[steps[first_step : first_step + fits]] = True
     rows = np.flatnonzero(chosen[every.group])
     columns = {name: getattr(every, name) for name in _BY_ROW}
     columns = {name: column[rows] if len(column) else column for name, column in columns.items()}
     return replace(every, **columns, of_steps=len(steps))
-
-
-def _find_middle(count: Int64s, most: int) -> slice:
-    """Return the longest range around the middle with at most ``most`` rows, but at least FEWEST_STEPS."""
-    upto = np.append(0, np.cumsum(count))
-    size = np.arange(1, len(count) + 1)
-    first = (len(count) - size) // 2
-    fits = int(np.count_nonzero(upto[first + size] - upto[first] <= most))
-    fits = min(max(fits, FEWEST_STEPS), len(count))
-    first_step = (len(count) - fits) // 2
-    return slice(first_step, first_step + fits)
 
 
 class KeptSteps(NamedTuple):

@@ -141,7 +141,10 @@ def list_host_links(
     if len(of_devices) > 1:
         device = np.where(every.numbering == RANK, -1, device)
     device, *columns = _group_links(every, [device, every.peer, every.numbering, every.sends, every.kind], device)
-    kept = _select_slowest(DeviceLinks(*columns), max(MOST_LINKS // max(session_hosts, 1), FEWEST_LINKS))
+    kept, most = np.arange(len(device)), max(MOST_LINKS // max(session_hosts, 1), FEWEST_LINKS)
+    if len(kept) > most:
+        grouped = DeviceLinks(*columns)
+        kept = np.sort(sort_by_rate(grouped.bytes, grouped.time_ps)[:most])
     named = {name: narrow_column(column[kept]) for name, column in zip(DeviceLinks._fields, columns, strict=True)}
     ids = [assignments.id_of(place) for place in range(len(of_devices))]
     return HostLinks(
@@ -200,13 +203,6 @@ def sort_by_rate(moved: Int64s, time_ps: Int64s) -> Int64s:
     """Return the order of links by bandwidth, then by time; those whose bandwidth is unknown are last."""
     rate = measure_rates(moved, time_ps)
     return sort_rows(np.where(np.isnan(rate), np.inf, rate), -time_ps)
-
-
-def _select_slowest(every: DeviceLinks, most: int) -> Int64s:
-    """Return the rows of the slowest links, in their order."""
-    if len(every.peer) <= most:
-        return np.arange(len(every.peer))
-    return np.sort(sort_by_rate(every.bytes, every.time_ps)[:most])
 
 
 # ---- whom an instruction names

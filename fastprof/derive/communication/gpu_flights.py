@@ -169,8 +169,10 @@ def read_payload_bytes(events: HostEvents, arguments: Int64s) -> Int64s:
     rows = arguments[at]
     sent, received = (join_values(*events.ints(name), rows) for name in (_SENT, _RECEIVED))
     types, named = join_values(*events.texts(_TYPE), rows), read_collective_names(events, rows)
-    sizes = {number: _get_type_size(events.text(number)) for number in np.unique(types[types >= 0]).tolist()} | {-1: 0}
-    gathers = {-1: False}
+    sizes, gathers = {-1: 0}, {-1: False}
+    for number in np.unique(types[types >= 0]).tolist():
+        type_name = events.text(number).lower()
+        sizes[number] = 1 if type_name.startswith(("float8", "float4_")) else _SIZES.get(type_name, 0)
     for number in np.unique(named[named >= 0]).tolist():
         gathers[number] = "allgather" in events.text(number).lower().replace("_", "")
     elements = np.where([gathers[number] for number in named.tolist()], received, sent)
@@ -196,12 +198,6 @@ def read_other_ranks(events: HostEvents, arguments: Int64s) -> tuple[Int64s, Boo
         for name in (_SOURCE, _TARGET)
     )
     return np.where(target >= 0, target, source), target >= 0
-
-
-def _get_type_size(type_name: str) -> int:
-    """Return the size of an element, or 0 if the type is unknown."""
-    lowered = type_name.lower()
-    return 1 if lowered.startswith(("float8", "float4_")) else _SIZES.get(lowered, 0)
 
 
 @compute_once
@@ -373,7 +369,11 @@ def _read_copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s
     if len(has):
         distinct, inverse = number_values(details.value[has])
         texts = events.all_texts(distinct)
-        targets = [_parse_target(text, plane) for text in texts]
+        targets = []  # device numbers, or -1 if a copy stays on its device
+        for text in texts:
+            destination = _DESTINATION.search(text)
+            to = -1 if destination is None or plane.ordinal is None else int(destination[1])
+            targets.append(-1 if to == plane.ordinal else to)
         moved[has] = np.array([parse_copy_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse]
         elsewhere[has] = np.array([target >= 0 for target in targets], np.bool_)[inverse]
         counted = [_OTHER_NUMBERS not in text for text in texts]
@@ -385,10 +385,3 @@ def _read_copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s
 
 _OTHER_NUMBERS: Final = "kind:Unknown"
 """Marker of details that count devices of ROCm, processors among them, differently from planes."""
-
-
-def _parse_target(details: str, plane: Plane) -> int:
-    """Return the device that a copy goes to, or -1 if it stays on this one."""
-    destination = _DESTINATION.search(details)
-    away = destination is not None and plane.ordinal is not None and int(destination[1]) != plane.ordinal
-    return int(destination[1]) if destination is not None and away else -1

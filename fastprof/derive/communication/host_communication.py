@@ -113,23 +113,21 @@ def list_device_spans(
     gpus, cores = events.planes_of("GPU"), events.planes_of("TPU")
     if not gpus and not cores:
         return find_thread_spans(events, forest, computes)
+    own = []
     if cores:
         operations, activities = get_core_activities(events, cores, workers)
-        own = []
         for plane in cores:
             ops = list_op_events(events, plane)
             own.append(DeviceEvents(ops.rows, ops.start_ps, add_durations(ops.start_ps, ops.duration_ps)))
     else:
         operations, activities = get_gpu_activities(events, modules)
-        own = [read_row_times(events, _find_gpu_rows(plane)) for plane in gpus]
+        for plane in gpus:
+            lines = [line for line in plane.lines if not line.is_derived]
+            rows = join_parts((np.arange(line.first, line.last, dtype=np.int32) for line in lines), np.int32)
+            own.append(read_row_times(events, rows))
     transfers = [make_transfer(operation.name, operation.kind) for operation in operations.known]
     devices = zip(cores or gpus, activities, own, strict=True)
     return [_get_activity_spans(plane, did, transfers, its) for plane, did, its in devices if did is not None]
-
-
-def _find_gpu_rows(plane: Plane) -> Int32s:
-    lines = [line for line in plane.lines if not line.is_derived]
-    return join_parts((np.arange(line.first, line.last, dtype=np.int32) for line in lines), np.int32)
 
 
 def _get_activity_spans(
