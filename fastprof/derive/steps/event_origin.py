@@ -380,7 +380,16 @@ def find_event_origins(events: HostEvents) -> EventOrigins:
     for line in lines:
         kind[line.first : line.last] = by_name[events.meta[line.first : line.last]]
     _classify_by_stats(events, lines, kind)
-    python_lines = _find_python_lines(lines, kind)
+    # threads that have Python's frames or calls of a framework from it, or mark steps, those that Python names, and
+    # others of the same name, as threads of one program have similar names
+    shows = _OF_KIND[:, 2] > 0
+    runs = [is_python_thread(line.name) or bool(shows[kind[line.first : line.last]].any()) for line in lines]
+    titles = [_strip_thread_number(line) for line in lines]
+    of_python = {title for title, own in zip(titles, runs, strict=True) if own} - {""}
+    of_python -= {title for title, line in zip(titles, lines, strict=True) if line.name.startswith(_POOLS)}
+    python_lines = tuple(
+        line for line, title, own in zip(lines, titles, runs, strict=True) if own or title in of_python
+    )
     parent = find_enclosing(events)
     runs_python = {line.number for line in python_lines}
     rows = index_threads(lines, [line.number in runs_python for line in lines])
@@ -450,16 +459,6 @@ def _classify_by_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) 
         rows = events.stat(name).rows
         rows = rows[find_rows_within(rows, first, last)]
         kind[rows[kind[rows] == NameKind.UNKNOWN]] = known
-
-
-def _find_python_lines(lines: Sequence[Line], kind: UInt8s) -> tuple[Line, ...]:
-    """Return the threads that run Python: those that have its frames or calls of a framework from it, or mark steps,
-    those that Python names, and others of the same name, as threads of one program have similar names."""
-    shows = _OF_KIND[:, 2] > 0
-    runs = [is_python_thread(line.name) or bool(shows[kind[line.first : line.last]].any()) for line in lines]
-    names = {_strip_thread_number(line) for line, own in zip(lines, runs, strict=True) if own} - {""}
-    names -= {_strip_thread_number(line) for line in lines if line.name.startswith(_POOLS)}
-    return tuple(line for line, own in zip(lines, runs, strict=True) if own or _strip_thread_number(line) in names)
 
 
 _POOLS: Final = (

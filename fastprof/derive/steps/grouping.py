@@ -343,20 +343,16 @@ def _group_by_roots(forest: EventForest) -> Groups:
         count, more = device_steps.number_in_lock_step(tpu, graph, group_id, count)
         pairs = np.append(pairs, np.frombuffer(more, np.int32))
         device_steps.spread_groups(events, tpu, group_id)
-    relations = _deduplicate_pairs(pairs.reshape(-1, 2))
+    pairs = pairs.reshape(-1, 2)
+    keys = np.sort(pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1])
+    keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys  # np.unique hashes, pairs crowd there
+    relations = np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
     named = np.flatnonzero(~_is_implicit(events, types, root_rows)).astype(np.int32)
     root_rows = np.concatenate([root_rows, np.full(count - len(root_rows), -1, np.int32)])
     return Groups(
         events, types, group_id, is_eager, count, root_rows, root_rows[named], named, relations,
         _naming=partial(_name_roots, forest),
     )  # fmt: skip
-
-
-def _deduplicate_pairs(pairs: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Return each pair once, in order."""
-    keys = np.sort(pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1])
-    keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys  # np.unique hashes, pairs crowd there
-    return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
 def _find_roots(

@@ -239,7 +239,10 @@ def find_op_runs(events: HostEvents) -> OpRuns:
     many = (stop - first >= FEWEST) & short[first]
     first, last = first[many], stop[many] - 1
     begin, until = start[first], end[last]
-    after = [_find_row_at(events, row, time) for row, time in zip(ops[last].tolist(), until.tolist(), strict=True)]
+    after = []  # the first row of the thread that begins when a run ends, or later
+    for row, time in zip(ops[last].tolist(), until.tolist(), strict=True):
+        thread = next(thread for thread in events.lines if thread.first <= row < thread.last)
+        after.append(thread.first + int(np.searchsorted(events.start_ps[thread.first : thread.last], time)))
     sites = [_find_site(events, *pair) for pair in zip(site[first].tolist(), ops[first].tolist(), strict=True)]
     return OpRuns(ops[first], np.array(after, np.int64), begin, until, np.array(sites, np.int64))
 
@@ -274,12 +277,6 @@ def _find_call_sites(events: HostEvents, ops: Int64s) -> tuple[Int64s, Int64s]:
         for mark, begin, end in zip(marks.tolist(), begins.tolist(), ends.tolist(), strict=True):
             site[begin:end] = mark  # those within others come after them
     return line_of, site
-
-
-def _find_row_at(events: HostEvents, row: int, time: int) -> int:
-    """Return the first row on the thread of a row that begins at a time or later."""
-    line = next(line for line in events.lines if line.first <= row < line.last)
-    return line.first + int(np.searchsorted(events.start_ps[line.first : line.last], time))
 
 
 def _find_site(events: HostEvents, annotation: int, op: int) -> int:

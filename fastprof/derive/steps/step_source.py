@@ -371,16 +371,11 @@ def _make_execution_source(groups: Groups, of_planes: list[ProgramExecutions], s
     if runs is not None and len(runs.rows):
         of_run = None
         if source == MODULES:
-            of_run = made.group_id[_get_first_rows(runs)].astype(np.int64)
+            first = np.zeros(len(runs.begin_ps), np.int64)
+            first[runs.of[::-1]] = runs.rows[::-1]
+            of_run = made.group_id[first].astype(np.int64)
         made = inferred_steps.add_pool_runs(events, made, runs, of_run, spans)
     return StepSource(made, source, why, spans)
-
-
-def _get_first_rows(runs: ProgramExecutions) -> Int32s:
-    """Return a row of each run."""
-    first = np.zeros(len(runs.begin_ps), np.int64)
-    first[runs.of[::-1]] = runs.rows[::-1]
-    return first.astype(np.int32)
 
 
 def _make_empty_source(groups: Groups, why: str) -> StepSource:
@@ -468,27 +463,18 @@ def describe_repeated_numbers(number: Int64s, label: Iterable[str]) -> str | Non
 def list_numbers(number: Int64s, label: Sequence[str]) -> str:
     """Return the existing steps, in at most a line: ``3:8, 10:12`` of one name, ``train=3:8, eval=2:4`` of several."""
     kinds = [split_label(title)[0] for title in label]
-    names = list(dict.fromkeys(kinds)) if len({*kinds}) <= _MOST_LISTED and _is_distinct(kinds, number) else [None]
+    # names distinguish steps if some number has several
+    distinguishes = len({*zip(kinds, number.tolist(), strict=True)}) > len(np.unique(number))
+    names = list(dict.fromkeys(kinds)) if len({*kinds}) <= _MOST_LISTED and distinguishes else [None]
     ranges: list[str] = []
     for name in names:
         own = number if len(names) == 1 else number[np.array([kind == name for kind in kinds], np.bool_)]
         prefix = f"{shorten_name(name)}=" if len(names) > 1 and name else ""
-        ranges += [f"{prefix}{part}" for part in _format_ranges(own)]
+        distinct = np.unique(own)
+        parts = np.split(distinct, np.flatnonzero(np.diff(distinct) != 1) + 1) if len(distinct) else []
+        ranges += [f"{prefix}{part[0]}" + (f":{part[-1] + 1}" if len(part) > 1 else "") for part in parts]
     more = len(ranges) - _MOST_LISTED
     return ", ".join(ranges[:_MOST_LISTED]) + (f" and {more:,} more ranges" if more > 0 else "")
-
-
-def _is_distinct(kinds: Sequence[str], number: Int64s) -> bool:
-    """Return whether names distinguish steps: some number has several."""
-    return len({*zip(kinds, number.tolist(), strict=True)}) > len(np.unique(number))
-
-
-def _format_ranges(number: Int64s) -> list[str]:
-    """Return numbers in the form of a choice: ``3`` and ``5:8``, whose second bound is excluded."""
-    distinct = np.unique(number)
-    cuts = np.flatnonzero(np.diff(distinct) != 1) + 1
-    parts = [part for part in np.split(distinct, cuts) if len(part)]
-    return [str(part[0]) if len(part) == 1 else f"{part[0]}:{part[-1] + 1}" for part in parts]
 
 
 def describe_missing_steps(steps: Steps, number: Int64s, label: Sequence[str]) -> str:

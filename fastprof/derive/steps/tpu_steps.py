@@ -413,7 +413,10 @@ def sum_times_in_spans(
     for core, plane, own_ops in zip(some, cores, ops, strict=True):
         own = spans[core]
         begin, end = own.start_ps, add_durations(own.start_ps, own.duration_ps)
-        near = _find_meeting_ops(own_ops, begin, end)
+        next_begin = np.append(begin, np.iinfo(np.int64).max)  # spans are disjoint and in order
+        near = np.flatnonzero(
+            next_begin[np.searchsorted(end, own_ops.start_ps, side="right")] < own_ops.start_ps + own_ops.duration_ps
+        )
         of = category[own_ops.meta[near]]
         counts = counted[own_ops.meta[near]]
         if plane.kind == "SPARSECORE":
@@ -428,13 +431,6 @@ def sum_times_in_spans(
         inside = np.maximum(until - np.maximum(met.start_ps, begin[met.group]), 0)
         np.add.at(times[:, core], (own.group[met.group], column[of[pieces["row"][place]]]), inside)
     return times
-
-
-def _find_meeting_ops(ops: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
-    """Return the places of the ops that overlap one of some spans, which are disjoint and in order."""
-    at = np.searchsorted(end, ops.start_ps, side="right")
-    meets: Int64s = np.flatnonzero(np.append(begin, np.iinfo(np.int64).max)[at] < ops.start_ps + ops.duration_ps)
-    return meets
 
 
 def _find_innermost_ops(ops: OpEvents, near: Int64s, counts: Bools) -> Records:
