@@ -437,16 +437,11 @@ def _count_executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> 
     times = np.ones(len(starts), np.int64)
     longer = np.flatnonzero(lengths > 1)
     if len(longer):
-        times[longer] = _count_least_frequent(np.repeat(lengths > 1, lengths), lengths[longer], name)
+        chosen = np.repeat(lengths > 1, lengths)
+        run = number_owners(lengths[longer])
+        first, pair = number_distinct_rows([run, name[chosen]])
+        times[longer] = find_least_by(run[first], np.bincount(pair, minlength=len(first)), len(longer))
     return np.bincount(op[starts], times, count).astype(np.int64)
-
-
-def _count_least_frequent(chosen: Numbers, lengths: Int64s, name: Numbers) -> Int64s:
-    """Return how often the least frequent name of each run occurs in it. ``chosen``: kernels of these runs."""
-    run = number_owners(lengths)
-    first, pair = number_distinct_rows([run, name[chosen]])
-    times = np.bincount(pair, minlength=len(first))
-    return find_least_by(run[first], times, len(lengths))
 
 
 def _name_usual_ways(way: UInt8s, op: Numbers, count: int) -> list[str]:

@@ -89,7 +89,10 @@ def choose_window(events: HostEvents, text: str, marks: Int64s, number: int) -> 
     no such annotation."""
     rows = _select_named_events(events, text) if text else marks
     if not text and not len(rows):
-        return _make_full_window(events)
+        if not len(events):
+            return None
+        ends = add_durations(events.start_ps, np.maximum(events.duration_ps, 0))
+        return PathWindow("", 0, 1, int(events.start_ps.min()), int(ends.max()))
     if not len(rows) or number >= len(rows):
         return None
     rows = rows[np.argsort(events.start_ps[rows], kind="stable")]
@@ -107,13 +110,6 @@ def _select_named_events(events: HostEvents, text: str) -> Int64s:
         old = has_category(events, frozenset({"operator"}))  # files of 2021 write annotations as ops
         of_name &= has_category(events, ANNOTATIONS) | old & ~is_op(events)
     return np.flatnonzero(of_name[events.meta] & _mark_host_events(events))
-
-
-def _make_full_window(events: HostEvents) -> PathWindow | None:
-    if not len(events):
-        return None
-    end = add_durations(events.start_ps, np.maximum(events.duration_ps, 0))
-    return PathWindow("", 0, 1, int(events.start_ps.min()), int(end.max()))
 
 
 def _mark_host_events(events: HostEvents) -> Bools:

@@ -64,7 +64,6 @@ from fastprof.tables.needs import Needs, unite_needs
 if TYPE_CHECKING:
     from fastprof.derive.devices.device_peaks import Peaks
     from fastprof.hlo.module import HloModule
-    from fastprof.hlo.shapes import Shape
 
 
 _MODULE = "nn.Module: "
@@ -196,9 +195,13 @@ def place_instructions(module: HloModule, names: Mapping[str, object]) -> dict[s
     """Return the named instructions that the program has."""
     rows = {int(row): name for name, row in zip(names, module.find(list(names)).tolist(), strict=True) if row >= 0}
     walk = _OperandWalk(module, rows)
-    return {name: PlacedInstruction(walk.inputs(row), _list_shapes(module.shape(module.shape_rows[row])),
-                                    _read_program_stack(module, row))
-            for row, name in rows.items()}  # fmt: skip
+    placed = {}
+    for row, name in rows.items():
+        shape = module.shape(module.shape_rows[row])
+        arrays = shape.elements if shape.is_tuple else (shape,)  # tuples in a tuple have no dimensions
+        dimensions = tuple(array.dimensions for array in arrays)
+        placed[name] = PlacedInstruction(walk.inputs(row), dimensions, _read_program_stack(module, row))
+    return placed
 
 
 class _OperandWalk:
@@ -224,11 +227,6 @@ class _OperandWalk:
             met.update(above)
             waiting += above
         return tuple(inputs)
-
-
-def _list_shapes(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes directly in a tuple; tuples in it have none."""
-    return tuple(array.dimensions for array in (shape.elements if shape.is_tuple else (shape,)))
 
 
 def _read_program_stack(module: HloModule, row: int) -> Stack:

@@ -210,17 +210,12 @@ def _sum_work(table: OpTable, summed: Callable[[Float64s], Float64s]) -> dict[st
     return columns | {"memory": _build_memory_accesses([summed(size) for size in _sum_by_access(table)])}
 
 
-def _classify_accesses(memory: MemoryAccess) -> Int64s:
-    """Return the place of each access in _KINDS."""
-    place = np.full(len(memory.row), _ELSEWHERE, np.int64)
-    for at, (operation, space) in enumerate(_KINDS[:_ELSEWHERE]):
-        place[(memory.operation == operation) & (memory.space == space)] = at
-    return place
-
-
 def _sum_by_access(table: OpTable) -> list[Float64s]:
     """Return bytes of each op by kind of access, as in _KINDS."""
-    memory, kind, count = table.memory, _classify_accesses(table.memory), len(_KINDS) - 1
+    memory, count = table.memory, len(_KINDS) - 1
+    kind = np.full(len(memory.row), _ELSEWHERE, np.int64)
+    for at, (operation, space) in enumerate(_KINDS[:_ELSEWHERE]):
+        kind[(memory.operation == operation) & (memory.space == space)] = at
     cells = np.bincount(memory.row.astype(np.int64) * count + kind, memory.bytes, len(table) * count)
     by_op = cells.astype(np.float64).reshape(len(table), count)
     return [*by_op.T, np.where(table.has_breakdown(), 0.0, table.bytes_accessed)]

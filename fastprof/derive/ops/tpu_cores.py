@@ -93,14 +93,11 @@ def sum_memory_accesses(payloads: Mapping[int, bytes], keys: Int64s, known: dict
 
 def format_accesses(payload: bytes) -> str:
     """One line per memory and direction: ``HBM read: 8.000 MiB (8,388,608 bytes)``; "" if none is recorded."""
-    return "\n".join(
-        _format_access(space, operation, size) for (operation, space), size in _sum_accesses(payload).items()
-    )
-
-
-def _format_access(space: int, operation: int, size: int) -> str:
-    exact = f" ({size:,} bytes)" if abs(size) >= 1024 else ""
-    return f"{_SPACES.get(space, f'memory {space}')} {_WAYS.get(operation, 'moved')}: {format_size(size)}{exact}"
+    lines = []
+    for (operation, space), size in _sum_accesses(payload).items():
+        moved = f"{_SPACES.get(space, f'memory {space}')} {_WAYS.get(operation, 'moved')}: {format_size(size)}"
+        lines.append(moved + (f" ({size:,} bytes)" if abs(size) >= 1024 else ""))
+    return "\n".join(lines)
 
 
 _SPACES: Final = {0: "unknown memory", HBM: "HBM", CMEM: "CMEM", VMEM: "VMEM"}
@@ -109,18 +106,14 @@ _WAYS: Final = {READ: "read", WRITE: "written"}
 
 def _sum_accesses(payload: bytes) -> Totals:
     totals: Totals = {}
-    for operation, space, count in _parse_accesses(payload):
-        totals[operation, space] = totals.get((operation, space), 0) + count
-    return totals
-
-
-def _parse_accesses(data: bytes) -> Iterator[tuple[int, int, int]]:
-    for number, value in _parse_fields(data):
+    for number, value in _parse_fields(payload):
         if number == 1 and isinstance(value, bytes):
             fields = {at: known for at, known in _parse_fields(value) if isinstance(known, int)}
-            operation = fields.get(1, 0)
+            operation = fields.get(1, 0) if fields.get(1, 0) in (READ, WRITE) else 0
             space = fields.get(2, 0)
-            yield operation if operation in (READ, WRITE) else 0, space - (space >> 63 << 64), fields.get(3, 0)
+            key = operation, space - (space >> 63 << 64)
+            totals[key] = totals.get(key, 0) + fields.get(3, 0)
+    return totals
 
 
 def _parse_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -212,13 +205,17 @@ def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) 
     occurrences = time["count"].copy()
     columns = _describe_metadata(events, metas, occurrences)
     times = time["total"].copy()
-    scaled = _normalize_durations(events, op_events.rows, op_events.duration_ps)
+    normalized = times
+    if len(events.stat("Time Scale Multiplier")):  # else the clock is always nominal
+        multiplier = _read_double_stat(events, "Time Scale Multiplier", op_events.rows, 1.0, MOST_TIMES)
+        normalized = sum_by(op, _truncate_values(op_events.duration_ps * multiplier), count)
+        del multiplier
     table = OpTable.of(
         occurrences=occurrences,
         time_ps=times,
         self_ps=sum_by(op, op_events.self_ps, count),
         min_ps=_find_shortest(events, op, op_events.rows, count),
-        normalized_ps=times if scaled is None else sum_by(op, scaled, count),
+        normalized_ps=normalized,
         dma_stall_ps=_sum_stalls(events, op, op_events.rows, count),
         energy_j=_sum_tpu_energy(events, op, op_events.rows, count),
         cores=np.ones(count, np.int32),
@@ -298,13 +295,6 @@ def _read_double_stat(
     return np.where((values >= 0) & (values <= most), values, otherwise)
 
 
-def _normalize_durations(events: HostEvents, rows: Int32s, durations: Int64s) -> Int64s | None:
-    """Durations at the nominal clock, rounded down; None if the clock is always nominal."""
-    if not len(events.stat("Time Scale Multiplier")):
-        return None
-    return _truncate_values(durations * _read_double_stat(events, "Time Scale Multiplier", rows, 1.0, MOST_TIMES))
-
-
 def _truncate_values(values: npt.NDArray[Any]) -> Int64s:
     whole: Int64s = np.clip(np.trunc(values), -(2.0**62), 2.0**62).astype(np.int64)
     return whole
@@ -319,6 +309,8 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
     flops = _read_meta_numbers(events, "flops", metas) * occurrences
     moved = _read_meta_numbers(events, "bytes_accessed", metas) * occurrences
     model = _read_meta_numbers(events, "model_flops", metas) * occurrences
+    # XProf traces leave out flops: what the model requires is not what the device did
+    flops_stats = ("flops", "model_flops") if len(events.meta_stat("flops")) else ("flops",)
     accesses = events.meta_bytes("memory_access_breakdown", rows)
     memory = sum_memory_accesses(accesses, metas, _cache_accesses(events))
     return {
@@ -334,7 +326,7 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
         "flops": flops,
         "model_flops": np.where(model > 0, model, flops),
         "bytes_accessed": moved,
-        "flops_source": _encode_work_source(events, _choose_flops_stats(events), metas, categories, flops),
+        "flops_source": _encode_work_source(events, flops_stats, metas, categories, flops),
         "bytes_source": _encode_work_source(events, ("bytes_accessed",), metas, categories, moved),
         "tells_memories": [row in accesses for row in rows],
         "memory": MemoryAccess(
@@ -367,12 +359,6 @@ def _read_meta_numbers(events: HostEvents, stat: str, metas: Int64s) -> Float64s
 def _list_figures(events: HostEvents, stat: str) -> Float64s:
     """Return a number of event metadata by row, read once for all cores."""
     return events.meta_stat(stat).at(np.arange(len(events.names))).numbers
-
-
-def _choose_flops_stats(events: HostEvents) -> tuple[str, ...]:
-    """Return the stats that show whether flops are recorded. XProf traces leave out flops: what the model requires is
-    not what the device did."""
-    return ("flops", "model_flops") if len(events.meta_stat("flops")) else ("flops",)
 
 
 def _encode_work_source(
@@ -520,15 +506,17 @@ class SparseCores:
         for op, key in zip(self._ops_at(plane, rows).tolist(), keys, strict=True):
             if key in self._numbers and op >= 0:
                 parent_of_key[self._numbers[key]] = op
-        added = [
-            children
-            for part in self._parts
-            for children in (_list_children(part, parent_of_key[part.key]), *self.more_children(part, parent_of_key))
-        ]
+        added = []
+        for part in self._parts:
+            added.append(_list_children(part, parent_of_key[part.key]))
+            added += self.more_children(part, parent_of_key)
         parent = np.concatenate([parents for _, parents in added])
         if not len(parent):
             return ops
-        return replace(ops, children=_stack_tables([table for table, _ in added]), parent=parent.astype(np.int32))
+        tables = [table for table, _ in added]
+        named = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
+        children = merge_tables(tables, np.arange(len(named)), named)  # one below the other
+        return replace(ops, children=children, parent=parent.astype(np.int32))
 
     def _ops_at(self, plane: Plane, rows: Int64s) -> Int64s:
         """Return the op of each of these rows of a core; -1 if it has none."""
@@ -585,9 +573,3 @@ def _share_memory_accesses(memory: MemoryAccess, rows: Int64s, share: Float64s) 
     at = order[place]
     moved = memory.bytes[at] * share[row]
     return MemoryAccess(row.astype(np.int32), memory.operation[at], memory.space[at], moved)
-
-
-def _stack_tables(tables: Sequence[OpTable]) -> OpTable:
-    """Return the tables, one below the other."""
-    keys = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
-    return merge_tables(tables, np.arange(len(keys)), keys)

@@ -202,17 +202,17 @@ def find_pass_of_calls(events: HostEvents) -> UInt8s:
         within = find_innermost_mark(events, marks)
         if not (marks == RECOMPUTE).any():
             within[within > 0] = WITHIN
-    named = np.array([_classify_outside(name) for name in events.names], np.uint8)[events.meta]
+    codes = [
+        FORWARD if name.startswith(_MODULE) else _MARK_OTHER if name.startswith(_OPTIMIZER) else 0
+        for name in events.names
+    ]
+    named = np.array(codes, np.uint8)[events.meta]
     named[forward] = FORWARD
     shows_forward = bool((named == FORWARD).any())
     beside = find_innermost_mark(events, named)
     beside[beside == 0] = OTHER if shows_forward else OUTSIDE
     beside[beside == _MARK_OTHER] = OTHER
     return np.where(within > 0, within, beside).astype(np.uint8)
-
-
-def _classify_outside(name: str) -> int:
-    return FORWARD if name.startswith(_MODULE) else _MARK_OTHER if name.startswith(_OPTIMIZER) else 0
 
 
 def find_innermost_mark(events: HostEvents, marks: UInt8s) -> UInt8s:
