@@ -176,6 +176,15 @@ def sum_host_device_ops(host: OpHost) -> HostDeviceOps:
     by_device = _sum_ops_by_device(host, planes)
     host.modules.look_into()
     titles = {number: title for number in host.modules.program_ids if (title := host.modules.title(number))}
+    untimed = []
+    for plane in planes:
+        lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in OP_LINES]
+        count = sum(host.raw.untimed.get(line.line_id, 0) for line in lines)
+        if count:
+            untimed.append(
+                f"{count:,} events of {plane.name} record how often an op occurred, but not when (aggregated events): "
+                "they are not counted"
+            )
     return HostDeviceOps(
         host.name,
         _get_hardware(planes),
@@ -183,22 +192,10 @@ def sum_host_device_ops(host: OpHost) -> HostDeviceOps:
         tuple((plane.name, ops) for plane, ops in zip(planes, by_device, strict=True)),
         find_peaks(planes) if _get_hardware(planes) != CPU_ONLY else None,
         titles,
-        (*host.modules.problems, *_describe_untimed(host.raw, planes), *_describe_odd_figures(host.raw, planes)),
+        (*host.modules.problems, *untimed, *_describe_odd_figures(host.raw, planes)),
         HostDevices.of(host.raw),
         guess_peaks(planes, host.raw.names) if _get_hardware(planes) == "GPU" else None,
     )
-
-
-def _describe_untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
-    """Yield sentences on events of op lines that are not counted."""
-    for plane in planes:
-        lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in OP_LINES]
-        count = sum(events.untimed.get(line.line_id, 0) for line in lines)
-        if count:
-            yield (
-                f"{count:,} events of {plane.name} record how often an op occurred, but not when (aggregated events): "
-                "they are not counted"
-            )
 
 
 def _describe_odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:

@@ -92,14 +92,12 @@ def attribute_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
     if len(rows):
         work.op[rows] = -1
         work.run(rows.astype(np.int64))
-    all_ops = [_correct_category(gpu_op) for gpu_op in ops.ops]
+    all_ops = []
+    for gpu_op in ops.ops:  # a copy is one, whatever the type of the framework op that it serves
+        is_named = gpu_op.provenance and not gpu_op.is_hlo
+        category = classify_copy(gpu_op.name.rpartition("/")[2]) if is_named else ""
+        all_ops.append(replace(gpu_op, category=category) if category else gpu_op)
     return GpuOpEvents(all_ops, work.op, np.array([gpu_op.is_hlo for gpu_op in all_ops], bool), work.way)
-
-
-def _correct_category(op: GpuOp) -> GpuOp:
-    """Make a copy a copy, whatever the type of the framework op that it serves."""
-    category = classify_copy(op.name.rpartition("/")[2]) if op.provenance and not op.is_hlo else ""
-    return replace(op, category=category) if category else op
 
 
 @dataclass(slots=True)
@@ -289,8 +287,11 @@ class _Attribution:
         for at in first.tolist():
             launch = "" if call[at] < 0 else self.events.names[call_meta[at]]
             name = self.events.names[meta[at]]
-            op = _make_unattributed_op(name, launch, self._reason(name, launch, bool(correlated[at])))
-            ops.append(self.ops.add(replace(op, program_id=int(program[at]))))
+            reason, category = self._reason(name, launch, bool(correlated[at])), classify_copy(name)
+            if category in ("", "copy") and (of_launch := classify_copy(launch)) and (category or of_launch == MEMSET):
+                name, category = f"{name} {of_launch.partition(' ')[2]}".rstrip(), of_launch
+            op = GpuOp(int(program[at]), name, category or KERNEL, "", NOTHING, reason=reason)
+            ops.append(self.ops.add(op))
         self.op[rows] = np.array(ops, np.int32)[number]
         self.way[rows] = UNATTRIBUTED
 
@@ -306,13 +307,6 @@ class _Attribution:
             return f"{why}; {len(several)} programs have an instruction of its name"
         is_shared = len(several) == 1 and not self.names.instruction(several[0], kernel)
         return f"{why}; several instructions may run as a kernel of its name" if is_shared else why
-
-
-def _make_unattributed_op(name: str, launch: str, reason: str) -> GpuOp:
-    category = classify_copy(name)
-    if category in ("", "copy") and (of_launch := classify_copy(launch)) and (category or of_launch == MEMSET):
-        return GpuOp(0, f"{name} {of_launch.partition(' ')[2]}".rstrip(), of_launch, "", NOTHING, reason=reason)
-    return GpuOp(0, name, category or KERNEL, "", NOTHING, reason=reason)
 
 
 PLANES: Final = (GPU_PLANES,)
@@ -400,6 +394,9 @@ def build_gpu_op_table(
     flops = _choose_work([cost.flops for cost in costs], times, own_flops)
     moved = _choose_work([cost.bytes_accessed for cost in costs], times, own_bytes)
     is_known = np.array([cost.is_known for cost in costs], bool)
+    ways = [*WAYS, ""]  # the last: unknown
+    of_way = np.bincount(op.astype(np.int64) * len(ways) + op_events.way[kernels.rows], minlength=count * len(ways))
+    usual_way = of_way.reshape(count, len(ways)).argmax(axis=1)
     table = OpTable.of(
         [named.name for named in ops],
         occurrences=occurrences,
@@ -413,7 +410,7 @@ def build_gpu_op_table(
         cores=np.ones(count, np.int32),
         is_eager=np.bincount(op, kernels.eager, count) > 0,
         memory=list_cost_accesses(enumerate(costs), times, {0: HBM}),
-        attribution=_name_usual_ways(op_events.way[kernels.rows], op, count),
+        attribution=[ways[most] for most in usual_way.tolist()],
         unattributed=[gpu_op.reason for gpu_op in ops],
         flops_source=_encode_source(is_known, own_flops),
         bytes_source=_encode_source(is_known, own_bytes),
@@ -442,13 +439,6 @@ def _count_executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> 
         first, pair = number_distinct_rows([run, name[chosen]])
         times[longer] = find_least_by(run[first], np.bincount(pair, minlength=len(first)), len(longer))
     return np.bincount(op[starts], times, count).astype(np.int64)
-
-
-def _name_usual_ways(way: UInt8s, op: Numbers, count: int) -> list[str]:
-    """Return how most events of each op are attributed, in words; of equally frequent ways the first."""
-    ways = [*WAYS, ""]  # the last: unknown
-    events = np.bincount(op.astype(np.int64) * len(ways) + way, minlength=count * len(ways))
-    return [ways[most] for most in events.reshape(count, len(ways)).argmax(axis=1).tolist()]
 
 
 def _encode_source(is_known: Bools, recorded: npt.NDArray[Any]) -> UInt8s:

@@ -345,11 +345,6 @@ class OpReferences:
             named[self.events.texts(stat)[0]] = True
         return named
 
-    def _names_at(self, rows: Int64s) -> Int64s:
-        """Return the metadata of events that are named as ops of TensorFlow, or are ops of PyTorch."""
-        metas = self.events.meta[rows].astype(np.int64)
-        return np.where(self._names_op()[metas], metas, -1)
-
     def _names_op(self) -> Bools:
         """Return, per row of metadata, whether its name is that of an op of TensorFlow, or it is an op of PyTorch."""
         if is_kineto(self.events):

@@ -109,11 +109,7 @@ def _select_named_events(events: HostEvents, text: str) -> Int64s:
     if is_kineto(events):
         old = has_category(events, frozenset({"operator"}))  # files of 2021 write annotations as ops
         of_name &= has_category(events, ANNOTATIONS) | old & ~is_op(events)
-    return np.flatnonzero(of_name[events.meta] & _mark_host_events(events))
-
-
-def _mark_host_events(events: HostEvents) -> Bools:
-    return _mark_plane_events(events, "/host:")
+    return np.flatnonzero(of_name[events.meta] & _mark_plane_events(events, "/host:"))
 
 
 def _mark_plane_events(events: HostEvents, begin: str) -> Bools:
@@ -144,7 +140,7 @@ def _is_path_op(events: HostEvents, every: StreamEvents) -> Bools:
     """Ops and calls. Where the profiler does not say which events these are: what threads that launch recorded, calls
     of Python excepted."""
     if is_kineto(events):
-        known: Bools = (is_op(events) | has_category(events, CALLS))[events.meta] & _mark_host_events(events)
+        known: Bools = (is_op(events) | has_category(events, CALLS))[events.meta] & _mark_plane_events(events, "/host:")
         return known
     launching = np.zeros(len(events), bool)
     calls = every.call[every.call >= 0]

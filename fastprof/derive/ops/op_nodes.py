@@ -200,7 +200,12 @@ def place_instructions(module: HloModule, names: Mapping[str, object]) -> dict[s
         shape = module.shape(module.shape_rows[row])
         arrays = shape.elements if shape.is_tuple else (shape,)  # tuples in a tuple have no dimensions
         dimensions = tuple(array.dimensions for array in arrays)
-        placed[name] = PlacedInstruction(walk.inputs(row), dimensions, _read_program_stack(module, row))
+        source = module.source_of(row)
+        frames = [frame for frame in source.frames if frame.has_location]
+        stack = tuple(CodeFrame(frame.file, max(frame.line, 0), frame.function) for frame in reversed(frames))
+        if not frames and source.file:
+            stack = (CodeFrame(source.file, max(source.line, 0), ""),)
+        placed[name] = PlacedInstruction(walk.inputs(row), dimensions, stack)
     return placed
 
 
@@ -227,15 +232,6 @@ class _OperandWalk:
             met.update(above)
             waiting += above
         return tuple(inputs)
-
-
-def _read_program_stack(module: HloModule, row: int) -> Stack:
-    """Return the stack that the compiler recorded, else the line alone."""
-    source = module.source_of(row)
-    frames = [frame for frame in source.frames if frame.has_location]
-    if frames:
-        return tuple(CodeFrame(frame.file, max(frame.line, 0), frame.function) for frame in reversed(frames))
-    return (CodeFrame(source.file, max(source.line, 0), ""),) if source.file else ()
 
 
 Keyed = tuple[tuple[str, str, Stack], dict[str, Any]]

@@ -506,7 +506,15 @@ class RankedOps:
 
 def rank_with_idle(ops: Ops) -> RankedOps:
     """Return the ops and, if anything was observed, how long none ran."""
-    return _rank_table(ops, _add_idle(ops) if ops.parts else ops.table)
+    if not ops.parts:
+        return _rank_table(ops, ops.table)
+    table = ops.table
+    columns: dict[str, Any] = {name: [*getattr(table, name), ""] for name in ("name", *TEXT_COLUMNS)}
+    columns["name"][-1] = columns["category"][-1] = IDLE
+    numbers = {"time_ps": ops.idle_ps, "self_ps": ops.idle_ps, "source_line": -1}
+    for name in NUMBER_COLUMNS:
+        columns[name] = np.append(getattr(table, name), numbers.get(name, 0))
+    return _rank_table(ops, OpTable.of(memory=table.memory, **columns))
 
 
 def rank_by_cost(ops: Ops) -> RankedOps:
@@ -533,17 +541,6 @@ def _rank_table(ops: Ops, table: OpTable) -> RankedOps:
     busy = np.where(is_idle, np.nan, _divide_share(table.self_ps, ops.op_ps))
     running = np.where(is_idle, np.nan, np.cumsum(np.where(is_idle, 0.0, busy)))
     return RankedOps(table, is_idle, share, np.cumsum(share), busy, running, order)
-
-
-def _add_idle(ops: Ops) -> OpTable:
-    """Return the table with a row more."""
-    table = ops.table
-    columns: dict[str, Any] = {name: [*getattr(table, name), ""] for name in ("name", *TEXT_COLUMNS)}
-    columns["name"][-1] = columns["category"][-1] = IDLE
-    numbers = {"time_ps": ops.idle_ps, "self_ps": ops.idle_ps, "source_line": -1}
-    for name in NUMBER_COLUMNS:
-        columns[name] = np.append(getattr(table, name), numbers.get(name, 0))
-    return OpTable.of(memory=table.memory, **columns)
 
 
 def _divide_share(part: Int64s, total: int) -> Float64s:

@@ -207,29 +207,23 @@ def _sum_work(table: OpTable, summed: Callable[[Float64s], Float64s]) -> dict[st
     columns: dict[str, Any] = {
         name: summed(getattr(table, name)) for name in ("flops", "model_flops", "bytes_accessed")
     }
-    return columns | {"memory": _build_memory_accesses([summed(size) for size in _sum_by_access(table)])}
-
-
-def _sum_by_access(table: OpTable) -> list[Float64s]:
-    """Return bytes of each op by kind of access, as in _KINDS."""
     memory, count = table.memory, len(_KINDS) - 1
     kind = np.full(len(memory.row), _ELSEWHERE, np.int64)
     for at, (operation, space) in enumerate(_KINDS[:_ELSEWHERE]):
         kind[(memory.operation == operation) & (memory.space == space)] = at
     cells = np.bincount(memory.row.astype(np.int64) * count + kind, memory.bytes, len(table) * count)
-    by_op = cells.astype(np.float64).reshape(len(table), count)
-    return [*by_op.T, np.where(table.has_breakdown(), 0.0, table.bytes_accessed)]
-
-
-def _build_memory_accesses(sizes: Sequence[Float64s]) -> MemoryAccess:
+    by_op = [*cells.astype(np.float64).reshape(len(table), count).T]  # of each op by kind of access, as in _KINDS
+    by_op.append(np.where(table.has_breakdown(), 0.0, table.bytes_accessed))
+    sizes = [summed(size) for size in by_op]
     rows = [np.flatnonzero(size) for size in sizes]
     lengths = [len(row) for row in rows]
-    return MemoryAccess(
+    columns["memory"] = MemoryAccess(
         np.concatenate(rows).astype(np.int32),
         np.repeat(np.array([operation for operation, _ in _KINDS], np.uint8), lengths),
         np.repeat(np.array([space for _, space in _KINDS], np.int64), lengths),
         np.concatenate([size[chosen] for size, chosen in zip(sizes, rows, strict=True)]),
     )
+    return columns
 
 
 def sum_work_by_row(ops: OpTable, chosen: Bools, row: Int64s, count: int) -> OpTable:

@@ -205,6 +205,10 @@ def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) 
     occurrences = time["count"].copy()
     columns = _describe_metadata(events, metas, occurrences)
     times = time["total"].copy()
+    # the host's clock counts if an occurrence does not record its shortest duration itself
+    durations = clip_negative(take_rows(events.duration_ps, op_events.rows))
+    shortest = summarize_by(op, _read_time_stat(events, "min_duration_ps", op_events.rows, durations), count)
+    del durations
     normalized = times
     if len(events.stat("Time Scale Multiplier")):  # else the clock is always nominal
         multiplier = _read_double_stat(events, "Time Scale Multiplier", op_events.rows, 1.0, MOST_TIMES)
@@ -214,7 +218,7 @@ def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) 
         occurrences=occurrences,
         time_ps=times,
         self_ps=sum_by(op, op_events.self_ps, count),
-        min_ps=_find_shortest(events, op, op_events.rows, count),
+        min_ps=shortest["minimum"].copy(),
         normalized_ps=normalized,
         dma_stall_ps=_sum_stalls(events, op, op_events.rows, count),
         energy_j=_sum_tpu_energy(events, op, op_events.rows, count),
@@ -223,12 +227,6 @@ def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) 
         **columns,
     )
     return table, op
-
-
-def _find_shortest(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
-    """Return the shortest occurrence of each op, by the host's clock if it does not record it itself."""
-    durations = _read_time_stat(events, "min_duration_ps", rows, clip_negative(take_rows(events.duration_ps, rows)))
-    return summarize_by(op, durations, count)["minimum"].copy()
 
 
 def _sum_stalls(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
@@ -304,7 +302,12 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
     """Columns from the metadata of ops; work is multiplied by their occurrences."""
     names, displays = events.names, events.display_names
     rows = metas.tolist()
-    sources = [_parse_source(text) for text in _read_meta_texts(events, "source", metas)]
+    source_files, source_lines = [], []
+    for text in _read_meta_texts(events, "source", metas):
+        file, _, line = text.partition(":")
+        is_line = line.isascii() and line.isdigit() and len(line) < 10
+        source_files.append(file if is_line else "")
+        source_lines.append(int(line) if is_line else -1)
     categories = _read_meta_texts(events, "hlo_category", metas)
     flops = _read_meta_numbers(events, "flops", metas) * occurrences
     moved = _read_meta_numbers(events, "bytes_accessed", metas) * occurrences
@@ -320,8 +323,8 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
         "category": categories,
         "provenance": _read_meta_texts(events, "tf_op", metas),
         "deduplicated_name": _read_meta_texts(events, "deduplicated_name", metas),
-        "source_file": [file for file, _ in sources],
-        "source_line": [line for _, line in sources],
+        "source_file": source_files,
+        "source_line": source_lines,
         "source_stack": _read_meta_texts(events, "source_stack", metas),
         "flops": flops,
         "model_flops": np.where(model > 0, model, flops),
@@ -376,12 +379,6 @@ def _encode_work_source(
 def _cache_accesses(_events: HostEvents) -> dict[bytes, Totals]:
     """Payloads that were read before, and what they say: cores that run one program share them."""
     return {}
-
-
-def _parse_source(text: str) -> tuple[str, int]:
-    """File and line of `file:line`; nothing if the line is not a number."""
-    file, _, line = text.partition(":")
-    return (file, int(line)) if line.isascii() and line.isdigit() and len(line) < 10 else ("", -1)
 
 
 @compute_once

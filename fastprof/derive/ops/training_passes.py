@@ -101,20 +101,17 @@ class _NameReader:
         while waiting:
             part, depth = waiting.popleft()
             wrapped = _WRAPPED.fullmatch(part) if depth < _MOST_WRAPPINGS else None
-            if wrapped is None or not self._unwraps(wrapped[1]):
+            wrapper = wrapped[1] if wrapped is not None else ""
+            if wrapper in _TRANSFORMS:
+                self._at_head = False
+                self.passed = max(self.passed, _TRANSFORMS[wrapper])
+            if wrapped is None or not (wrapper in _TRANSFORMS or wrapper in _FUNCTIONS or wrapper in _TRANSPARENT):
                 self._scope(part)
-            elif wrapped[1] in _FUNCTIONS:
+            elif wrapper in _FUNCTIONS:
                 if not self._at_head and wrapped[2] != "main":
                     self._parts.append(wrapped[2])
             else:
                 waiting.extendleft((inner, depth + 1) for inner in reversed(_split_name(wrapped[2])))
-
-    def _unwraps(self, name: str) -> bool:
-        if name in _TRANSFORMS:
-            self._at_head = False
-            self.passed = max(self.passed, _TRANSFORMS[name])
-            return True
-        return name in _FUNCTIONS or name in _TRANSPARENT
 
     def _scope(self, part: str) -> None:
         self._at_head = False
