@@ -501,19 +501,15 @@ def _find_gpu_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
     rows, module = rows[order], module[order]
     if not len(rows):
         return _bound_executions(events, plane, rows, rows, module)
-    kernel = np.stack([_get_op_texts(events, rows), events.meta[rows].astype(np.int64)], axis=1)
+    named = events.stat("hlo_op").of_kinds((records.STR, records.REF))
+    op = np.full(len(events), -1, np.int64)
+    op[named.rows] = named.value
+    kernel = np.stack([op[rows], events.meta[rows].astype(np.int64)], axis=1)
+    del op
     changes = np.append(True, module[1:] != module[:-1])
     first = np.flatnonzero(changes)[np.cumsum(changes) - 1]
     begins = changes | (kernel == kernel[first]).all(axis=1)
     return _bound_executions(events, plane, rows, np.cumsum(begins).astype(np.int64) - 1, module)
-
-
-def _get_op_texts(events: HostEvents, rows: Int64s) -> Int64s:
-    """Return the string number of each row's op, or -1 if there is none."""
-    stat = events.stat("hlo_op").of_kinds((records.STR, records.REF))
-    op = np.full(len(events), -1, np.int64)
-    op[stat.rows] = stat.value
-    return op[rows]
 
 
 def _find_host_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:

@@ -384,7 +384,7 @@ def find_event_origins(events: HostEvents) -> EventOrigins:
     # others of the same name, as threads of one program have similar names
     shows = _OF_KIND[:, 2] > 0
     runs = [is_python_thread(line.name) or bool(shows[kind[line.first : line.last]].any()) for line in lines]
-    titles = [_strip_thread_number(line) for line in lines]
+    titles = [line.name.rpartition("/")[0] or line.name for line in lines]  # names without numbers of threads
     of_python = {title for title, own in zip(titles, runs, strict=True) if own} - {""}
     of_python -= {title for title, line in zip(titles, lines, strict=True) if line.name.startswith(_POOLS)}
     python_lines = tuple(
@@ -466,8 +466,3 @@ _POOLS: Final = (
     "grpc", "xla", "async-", "jax_", "stream_", "megascale",
 )  # fmt: skip
 """How threads of the frameworks' pools are called."""
-
-
-def _strip_thread_number(line: Line) -> str:
-    """Return the name of a thread without its number."""
-    return line.name.rpartition("/")[0] or line.name

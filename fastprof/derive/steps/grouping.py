@@ -241,7 +241,14 @@ def group_forest(forest: EventForest) -> Groups:
     if forest.recorded:
         groups = _read_groups(forest)
     else:
-        groups = _make_no_groups(forest) if forest.vetoed else _group_by_roots(forest)
+        if forest.vetoed:
+            none = np.zeros(0, np.int32)
+            groups = Groups(
+                forest.events, forest.types, np.full(len(forest.events), -1, np.int32), forest.is_eager, 0, none, none,
+                none, np.zeros((0, 2), np.int32), vetoed=True,
+            )  # fmt: skip
+        else:
+            groups = _group_by_roots(forest)
         if len(forest.events.stat("group_id")):
             groups = _complete_groups(groups, _read_groups(forest), forest)
     groups.device_steps = device_steps.collect_device_steps(groups.events, groups.group_id, forest.recorded)
@@ -315,14 +322,6 @@ def _complete_groups(groups: Groups, recorded: Groups, forest: EventForest) -> G
         made=groups.count,
         _naming=naming,
     )
-
-
-def _make_no_groups(forest: EventForest) -> Groups:
-    none = np.zeros(0, np.int32)
-    return Groups(
-        forest.events, forest.types, np.full(len(forest.events), -1, np.int32), forest.is_eager, 0, none, none, none,
-        np.zeros((0, 2), np.int32), vetoed=True,
-    )  # fmt: skip
 
 
 def _group_by_roots(forest: EventForest) -> Groups:

@@ -239,11 +239,16 @@ def find_op_runs(events: HostEvents) -> OpRuns:
     many = (stop - first >= FEWEST) & short[first]
     first, last = first[many], stop[many] - 1
     begin, until = start[first], end[last]
-    after = []  # the first row of the thread that begins when a run ends, or later
-    for row, time in zip(ops[last].tolist(), until.tolist(), strict=True):
+    after, sites = [], []
+    ends = zip(ops[last].tolist(), until.tolist(), strict=True)
+    for annotation, op, (row, time) in zip(site[first].tolist(), ops[first].tolist(), ends, strict=True):
         thread = next(thread for thread in events.lines if thread.first <= row < thread.last)
         after.append(thread.first + int(np.searchsorted(events.start_ps[thread.first : thread.last], time)))
-    sites = [_find_site(events, *pair) for pair in zip(site[first].tolist(), ops[first].tolist(), strict=True)]
+        # the annotation, else the innermost function around the op whose line of source is recorded, else the op
+        at = annotation if annotation >= 0 else int(find_enclosing(events)[op])
+        while at >= 0 and annotation < 0 and not has_line(events.names[events.meta[at]]):
+            at = int(find_enclosing(events)[at])
+        sites.append(at if at >= 0 else op)
     return OpRuns(ops[first], np.array(after, np.int64), begin, until, np.array(sites, np.int64))
 
 
@@ -277,15 +282,6 @@ def _find_call_sites(events: HostEvents, ops: Int64s) -> tuple[Int64s, Int64s]:
         for mark, begin, end in zip(marks.tolist(), begins.tolist(), ends.tolist(), strict=True):
             site[begin:end] = mark  # those within others come after them
     return line_of, site
-
-
-def _find_site(events: HostEvents, annotation: int, op: int) -> int:
-    """Return the annotation, else the innermost function around the op whose line of source is recorded, else the
-    op."""
-    at = annotation if annotation >= 0 else int(find_enclosing(events)[op])
-    while at >= 0 and annotation < 0 and not has_line(events.names[events.meta[at]]):
-        at = int(find_enclosing(events)[at])
-    return at if at >= 0 else op
 
 
 _RELEASES_LOCK: Final = "TFE_Py_"

@@ -215,35 +215,27 @@ def _make_named_source(
     return _make_empty_source(groups, f"{named} (markers of this capture: {others})")
 
 
-def _make_torch_source(groups: Groups) -> StepSource | None:
-    """Return the steps of PyTorch's profiler, from the begin to the end of their markers on the host."""
-    events = groups.events
-    if not len(groups.step_rows) or not len(grouping.find_profiler_marks(events)):
-        return None
-    rows = groups.step_rows
-    spans = Markers(groups.step_groups, events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
-    return StepSource(groups, MARKERS, "each marker is a step", spans, entire=True)
-
-
 def _choose_automatically(
     groups: Groups, forest: Callable[[], EventForest], marked: Callable[[], StepDatabase]
 ) -> StepSource:
-    if (of_torch := _make_torch_source(groups)) is not None:
-        return of_torch
+    events, rows = groups.events, groups.step_rows
+    if len(rows) and len(grouping.find_profiler_marks(events)):
+        spans = Markers(groups.step_groups, events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+        return StepSource(groups, MARKERS, "each marker is a step", spans, entire=True)
     try:
         database = marked()
     except MemoryLimitError:  # there are some, and a choice of them may fit
         return StepSource(groups, MARKERS, "each marker is a step")
     if len(database):
         chosen, kinds = choose_marker_kind(database)
-        if _has_devices(groups.events):
+        if _has_devices(events):
             steps = groups if chosen.all() else remove_steps(groups, database.step[~chosen])
             return StepSource(steps, MARKERS, "each marker is a step", kinds=kinds)
         own = _make_marker_source(groups, database.step[chosen])
         return replace(own, kinds=kinds if own.source in (MARKERS, LAUNCHED) else "")
     if (of_loader := _make_loader_source(groups)) is not None:
         return of_loader
-    of_planes = find_executions(groups.events)
+    of_planes = find_executions(events)
     mains = find_step_modules(of_planes)
     count = max((sum(map(of_plane.counts().__getitem__, mains)) for of_plane in of_planes), default=0)
     if count >= inferred_steps.LEAST_REPEATS:

@@ -287,7 +287,9 @@ def collect_tpu_step_events(events: HostEvents, groups: Groups, workers: Workers
     """Collect the step events of all TPU cores of a host, in the order of planes."""
     planes = [plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")]
     if not any(len(groups.device_steps[plane.number]) for plane in planes if plane.number in groups.device_steps):
-        return TpuStepEvents([_make_core_without_steps(plane) for plane in planes], [], False)
+        rows = np.zeros(0, np.int32)
+        nothing = (Markers.none(), rows, rows, np.zeros(0, np.int64), create_empty_spans(), Collectives.none())
+        return TpuStepEvents([CoreStepEvents(plane, *nothing) for plane in planes], [], False)
     ops = workers.run(None, [partial(list_op_events, events, plane) for plane in planes])
     category, categories = number_op_categories(events, ops)
     is_op = is_op_metadata(events)
@@ -353,14 +355,6 @@ def _collect_core_events(
         ops.self_ps[keep],
         _find_busy_spans(ops, works) if plane.kind == "SPARSECORE" else create_empty_spans(),
         _read_collectives(events, ops, group),
-    )
-
-
-def _make_core_without_steps(plane: Plane) -> CoreStepEvents:
-    """Make a core of a host without markers: nothing else is known."""
-    rows = np.zeros(0, np.int32)
-    return CoreStepEvents(
-        plane, Markers.none(), rows, rows, np.zeros(0, np.int64), create_empty_spans(), Collectives.none()
     )
 
 
