@@ -213,14 +213,12 @@ def name_step_kinds(host: Host) -> dict[str, str]:
     marked = host.source_of_steps(AUTO).marked
     names = {host.events.names[meta] for meta in np.unique(host.events.meta[marked]).tolist()}
     names.update(name for name in host.events.names if name.startswith(STEP))
-    kinds = {name: _strip_number(name) for name in names}
+    kinds = {}
+    for name in names:
+        number = _NUMBER.match(name[::-1])
+        kinds[name] = name if number is None else name[: len(name) - number.end()]
     count = Counter(kinds.values())
     return {name: kind for name, kind in kinds.items() if kind and count[kind] > 1}
-
-
-def _strip_number(name: str) -> str:
-    number = _NUMBER.match(name[::-1])
-    return name if number is None else name[: len(name) - number.end()]
 
 
 def _label_calls(events: HostEvents, origins: EventOrigins, folded: dict[str, str]) -> tuple[list[str], UInt8s, Int64s]:

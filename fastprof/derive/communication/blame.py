@@ -164,13 +164,20 @@ def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sum
     sums["steps"] += np.bincount(pairs[:, 0], minlength=count)
     time = int(rows.end_ps[top] - rows.begin_ps[arrived[-1]])
     error = int(clocks.fit.error_ps[hosts].max())
-    named, following = _choose_host(np.where(hosts, sums["excess"], -1), sums["net"], sums["steps"], time, error)
+    most_excess = np.where(hosts, sums["excess"], -1)
+    order = np.argsort(-most_excess, kind="stable")
+    first, most = int(order[0]), int(most_excess[order[0]])
+    following = max(int(most_excess[order[1]]), 0) if len(order) > 1 else 0
+    steps = int(sums["steps"][first])
+    is_first = most >= max(1, LEAST_SHARE * time) and most >= AHEAD * following and steps >= FEWEST_STEPS
+    is_clear = most >= CLEAR * error * steps and sums["net"][first] >= NET * most
+    named = first if is_first and is_clear else -1
     before = 0
     if named == rows.host[arrived[-1]]:
         own = np.sort(saved[host == named])
         before = min(int(own[len(own) // 2]), int(seen.ahead[rows.meeting[arrived[-1]]]))
-    order = (rows.host[arrived[::-1]].tolist(), rows.meeting[arrived[::-1]].tolist())
-    return MeetingPath(part, time, int(work.sum()), transfer, named, following, before, *order)
+    in_order = (rows.host[arrived[::-1]].tolist(), rows.meeting[arrived[::-1]].tolist())
+    return MeetingPath(part, time, int(work.sum()), transfer, named, following, before, *in_order)
 
 
 def _walk_back(seen: _MeetingLinks, top: int) -> tuple[Int64s, Int64s]:
@@ -186,13 +193,3 @@ def _walk_back(seen: _MeetingLinks, top: int) -> tuple[Int64s, Int64s]:
         arrived.append(int(seen.last[meeting]))
         row = int(seen.previous[arrived[-1]])
     return np.array(left), np.array(arrived)
-
-
-def _choose_host(excess: Int64s, net: Int64s, steps: Int64s, time_ps: int, error_ps: int) -> tuple[int, int]:
-    """Return the host to name, or -1, and the next largest excess."""
-    order = np.argsort(-excess, kind="stable")
-    first, most = int(order[0]), int(excess[order[0]])
-    following = max(int(excess[order[1]]), 0) if len(order) > 1 else 0
-    is_first = most >= max(1, LEAST_SHARE * time_ps) and most >= AHEAD * following and steps[first] >= FEWEST_STEPS
-    is_clear = most >= CLEAR * error_ps * int(steps[first]) and net[first] >= NET * most
-    return (first if is_first and is_clear else -1), following
