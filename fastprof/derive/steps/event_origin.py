@@ -268,19 +268,15 @@ def classify_name(name: str) -> NameKind:
     for kind, pattern in _PATTERNS:
         if pattern.match(name):
             return kind
-    return NameKind.NATIVE if _NATIVE_ENDS.fullmatch(name) else _classify_op_name(name)
-
-
-def _classify_op_name(name: str) -> NameKind:
-    """Classify ``name:Type``. JAX's paths are ops, but a word, a colon and a word may be anyone's."""
+    if _NATIVE_ENDS.fullmatch(name):
+        return NameKind.NATIVE
     op = parse_op_name(name.lstrip("_"))
     if op.framework is Framework.TENSORFLOW and op.type:
         if op.type in _CALLBACK_TYPES:
             return NameKind.CALLBACK
         return NameKind.INPUT if _INPUT_TYPE.fullmatch(op.type) else NameKind.OP
-    if op.framework is Framework.JAX and "/" in op.name:
-        return NameKind.OP
-    return NameKind.UNKNOWN
+    # JAX's paths are ops, but a word, a colon and a word may be anyone's
+    return NameKind.OP if op.framework is Framework.JAX and "/" in op.name else NameKind.UNKNOWN
 
 
 _EXACT = (

@@ -74,24 +74,19 @@ def find_loader_calls(events: HostEvents) -> LoaderCalls:
     if plane is not None and is_kineto(events) and waits.any():
         own = np.array([has_line(name) and _LIBRARY not in parse_frame(name).file for name in events.names], np.bool_)
         for line in plane.lines:
-            time, calls, functions = _find_line_loaders(events, line, waits, own)
-            waited, count = waited + time, count + calls
-            rows.append(functions)
+            meta = events.meta[line.first : line.last]
+            calls, functions = (line.first + np.flatnonzero(of[meta]) for of in (waits, own))
+            begin, end = merge_spans(events.start_ps[calls], np.maximum(events.duration_ps[calls], 0))
+            if not len(begin):
+                continue
+            place = find_last_started(begin, events.start_ps[functions])
+            until = add_durations(events.start_ps[functions], np.maximum(events.duration_ps[functions], 0))
+            inside = (place >= 0) & (until <= end[place])
+            functions, until = functions[inside], until[inside]
+            outermost = np.append(True, events.start_ps[functions[1:]] >= np.maximum.accumulate(until)[:-1])
+            rows.append(functions[outermost[: len(functions)]])
+            waited, count = waited + int((end - begin).sum()), count + len(calls)
     return LoaderCalls(waited, count, np.concatenate(rows))
-
-
-def _find_line_loaders(events: HostEvents, line: Line, waits: Bools, own: Bools) -> tuple[int, int, Int64s]:
-    meta = events.meta[line.first : line.last]
-    calls, functions = (line.first + np.flatnonzero(of[meta]) for of in (waits, own))
-    begin, end = merge_spans(events.start_ps[calls], np.maximum(events.duration_ps[calls], 0))
-    if not len(begin):
-        return 0, 0, functions[:0]
-    place = find_last_started(begin, events.start_ps[functions])
-    until = add_durations(events.start_ps[functions], np.maximum(events.duration_ps[functions], 0))
-    inside = (place >= 0) & (until <= end[place])
-    functions, until = functions[inside], until[inside]
-    outermost = np.append(True, events.start_ps[functions[1:]] >= np.maximum.accumulate(until)[:-1])
-    return int((end - begin).sum()), len(calls), functions[outermost[: len(functions)]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,7 +325,11 @@ def find_periods(steps: HostSteps, source: StepSource) -> Periods:
         return periods.among(database.step, somewhere)
     devices, begin, end = _find_extents(database, source)
     order = np.argsort(begin.min(axis=1), kind="stable")
-    cut = np.append(_find_number_jumps(database.number[order], database.numbered[order]), False)
+    cut = np.zeros(len(order), np.bool_)
+    if len(order) > 2 and database.numbered.all():  # whether numbers jump by another amount than usual
+        by = np.diff(database.number[order])
+        amounts, often = np.unique(by, return_counts=True)
+        cut[:-1] = by != amounts[often.argmax()]
     followed = ~cut
     followed[-1] = False
     serves = any(_REQUESTS.match(name) for name in source.groups.events.names)
@@ -397,16 +401,6 @@ def _find_device_extents(
     begin = np.where(worked, first, marked[0][:, 0])
     end = np.where(worked, last, marked[1][:, 0])
     return begin, np.maximum(end, marked[1][:, 0]) if has_spans else end
-
-
-def _find_number_jumps(number: Int64s, numbered: Bools) -> Bools:
-    """Return for each pair of neighbours whether their numbers differ by another amount than usual."""
-    if len(number) < 3 or not numbered.all():
-        return np.zeros(max(len(number) - 1, 0), np.bool_)
-    by = np.diff(number)
-    amounts, often = np.unique(by, return_counts=True)
-    jumps: Bools = by != amounts[often.argmax()]
-    return jumps
 
 
 _REQUESTS: Final = compile_late(r"execute_context_\d|execute_new_\d|step\[\w+ bs=|_forward_step \d")

@@ -276,30 +276,24 @@ def collect_gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents
     launched_rows = launched_rows[groups.group_id[launched_rows] >= 0]
     markers, parts, sizes, ids = [], [launched_rows[:0]], [0], []
     for plane in events.planes_of("GPU"):
-        if plane.number in groups.device_steps:
-            shown, by_line = _collect_plane_events(plane, groups, launched_rows)
-            markers.append(shown)
-            parts += by_line
-            sizes += [len(line_rows) for line_rows in by_line]
-            ids += [plane.xplane_id] * len(by_line)
+        if plane.number not in groups.device_steps:
+            continue
+        steps = groups.device_steps[plane.number]
+        marked, seen = np.zeros((2, groups.count), np.bool_)
+        marked[steps.group_id] = True
+        for line in plane.lines:
+            if not line.is_derived:
+                own = launched_rows[find_rows_within(launched_rows, line.first, line.last)]
+                own = own[marked[groups.group_id[own]]]
+                seen[groups.group_id[own]] = True
+                parts.append(own)
+                sizes.append(len(own))
+                ids.append(plane.xplane_id)
+        markers.append(steps.markers[seen[steps.group_id]])
     rows, lines = np.concatenate(parts), np.cumsum(sizes).astype(np.int64)
     type_, moves = _classify_rows(events, rows)
     typed = TypedEvents(groups.group_id[rows], type_, events.start_ps[rows], events.duration_ps[rows])
     return GpuStepEvents(groups.count, Markers.joined(markers), typed, lines, np.array(ids, np.int64), moves)
-
-
-def _collect_plane_events(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, list[Int32s]]:
-    """Return the markers of a GPU, and the rows of its lines that count."""
-    steps = groups.device_steps[plane.number]
-    marked = np.zeros(groups.count, np.bool_)
-    marked[steps.group_id] = True
-    seen, rows = np.zeros(groups.count, np.bool_), []
-    for line in plane.lines:
-        if not line.is_derived:
-            own = launched[find_rows_within(launched, line.first, line.last)]
-            rows.append(own[marked[groups.group_id[own]]])
-            seen[groups.group_id[rows[-1]]] = True
-    return steps.markers[seen[steps.group_id]], rows
 
 
 class GpuTimes(NamedTuple):
