@@ -444,35 +444,27 @@ def find_critical_path(events: HostEvents, window: PathWindow, marks: Int64s) ->
     """Return the longest path; of equally long ones, any."""
     nodes = select_path_nodes(events, window, marks)
     edges = build_path_edges(events, nodes)
-    time = _list_node_times(events, nodes)
+    start = events.start_ps[nodes.ops]
+    times = np.empty((len(nodes.ops) + len(nodes.ran), 2), np.int64)  # begin and end of each
+    times[:, 0] = np.concatenate([start, nodes.ran.start_ps])
+    times[:, 1] = np.concatenate([add_durations(start, events.duration_ps[nodes.ops]), nodes.ran.end_ps])
+    time = times.reshape(-1)
+    del start
     rank = np.empty(len(time), np.int32)
     rank[np.argsort(time, kind="stable")] = np.arange(len(time), dtype=np.int32)
     reach, via = np.zeros(len(time), np.int64), np.zeros(len(time), np.int32)
     cut = longest_path(rank[edges.begin], rank[edges.end], edges.weight, reach, via)
-    path = edges[_trace_path(edges, rank, reach, via)]
+    steps, at = [], int(np.argmax(reach)) if len(reach) else 0
+    while len(reach) and (edge := int(via[at])) >= 0:  # from the end of the path back to where it began
+        steps.append(edge)
+        at = int(rank[edges.begin[edge]])
+    path = edges[np.array(steps[::-1], np.int64)]
+    del steps
     row = _find_path_rows(events, nodes, path)
     length = int(reach.max(initial=0))
     waits, called = bool((nodes.wait_call >= 0).any()), nodes.ran.call >= 0
     launches = bool(2 * np.count_nonzero(called) > len(called))
     return CriticalPath(window, path.kind, row, time[path.begin], path.weight, length, len(time), cut, waits, launches)
-
-
-def _list_node_times(events: HostEvents, nodes: PathNodes) -> Int64s:
-    start = events.start_ps[nodes.ops]
-    times = np.empty((len(nodes.ops) + len(nodes.ran), 2), np.int64)
-    times[:, 0] = np.concatenate([start, nodes.ran.start_ps])
-    times[:, 1] = np.concatenate([add_durations(start, events.duration_ps[nodes.ops]), nodes.ran.end_ps])
-    return times.reshape(-1)
-
-
-def _trace_path(edges: PathEdges, rank: np.ndarray, reach: Int64s, via: np.ndarray) -> Int64s:
-    """Return the edges of the path, from its end back to where it began."""
-    steps = []
-    at = int(np.argmax(reach)) if len(reach) else 0
-    while len(reach) and (edge := int(via[at])) >= 0:
-        steps.append(edge)
-        at = int(rank[edges.begin[edge]])
-    return np.array(steps[::-1], np.int64)
 
 
 def _find_path_rows(events: HostEvents, nodes: PathNodes, path: PathEdges) -> Int64s:
