@@ -405,14 +405,6 @@ def _make_kind_column(kind: str) -> Column:
     )
 
 
-def _divide_by_run(rows: AnnotationRows) -> Any:
-    return rows.times.run_ps / max(rows.host.window_ps, 1)
-
-
-def _get_hidden(rows: AnnotationRows) -> Any:
-    return rows.times.device_ps[:, 0] / np.maximum(rows.times.elapsed_ps * rows.host.devices, 1)
-
-
 _HOST: Final = Text("host", "host of the threads", lambda rows: [rows.host.host] * len(rows))
 _NAME: Final = Text(
     "name", "annotation name", lambda rows: [rows.host.names[number] for number in rows.times.name.tolist()]
@@ -425,7 +417,7 @@ _TIME_COLUMNS: Final = (
                 _get_time("total_ps")),
     Picoseconds("self_ps", "sum of its durations without nested annotations", _get_time("self_ps")),
     Share("share", f"share of the host's run that elapsed_ps covers. The run extends "
-          f"{RUN_WINDOW_WORDS}", _divide_by_run),
+          f"{RUN_WINDOW_WORDS}", lambda rows: rows.times.run_ps / max(rows.host.window_ps, 1)),
     Picoseconds("mean_ps", "mean duration, rounded down", lambda rows: rows.times.sum_ps // rows.times.count),
     Picoseconds("min_ps", "shortest duration", _get_time("min_ps")),
     Picoseconds("max_ps", "longest duration", _get_time("max_ps")),
@@ -436,7 +428,8 @@ _TIME_COLUMNS: Final = (
     Picoseconds("device_idle_ps", f"elapsed_ps * devices of the host, minus the three times above; {_NO_DEVICE}",
                 lambda rows: rows.idle_ps, lambda rows: rows.no_devices),
     Share("hidden_share", "share of elapsed_ps in which devices compute, mean over devices; null: no device "
-          "of the host ran anything, or it takes no time", _get_hidden,
+          "of the host ran anything, or it takes no time",
+          lambda rows: rows.times.device_ps[:, 0] / np.maximum(rows.times.elapsed_ps * rows.host.devices, 1),
           lambda rows: rows.no_devices | (rows.times.elapsed_ps == 0)),
 )  # fmt: skip
 _ANNOTATIONS = TableSchema(

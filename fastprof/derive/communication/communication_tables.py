@@ -427,10 +427,16 @@ def make_devices(kept: Sequence[HostCommunication], each: Devices) -> pa.Table:
 
 def _join_rows(devices: Devices, device: Int64s, sums: Sequence[SpanSums], **rest: Any) -> Any:
     """Join the spans of all hosts, so that tables are built once, not once a host."""
+    exposed_in = {}
+    for scope in SCOPES:
+        chosen = ((host_sums, _IN_SCOPE[scope][host_sums.kinds]) for host_sums in sums)
+        exposed_in[scope] = join_parts(
+            np.asarray(host_sums.kind_exposed_ps[:, kinds].sum(axis=1)) for host_sums, kinds in chosen
+        )
     return SimpleNamespace(
         devices=devices,
         device=device,
-        exposed_in={scope: join_parts(_sum_exposed_in(scope, host_sums) for host_sums in sums) for scope in SCOPES},
+        exposed_in=exposed_in,
         **{name: join_parts(getattr(host_sums, name) for host_sums in sums) for name in _FIGURES},
         **rest,
     )
@@ -439,10 +445,6 @@ def _join_rows(devices: Devices, device: Int64s, sums: Sequence[SpanSums], **res
 _FIGURES: Final = (
     "begin_ps", "duration_ps", "compute_ps", "communication_ps", "hidden_ps", "exposed_ps", "idle_ps",
 )  # fmt: skip
-
-
-def _sum_exposed_in(scope: str, sums: SpanSums) -> Int64s:
-    return np.asarray(sums.kind_exposed_ps[:, _IN_SCOPE[scope][sums.kinds]].sum(axis=1))
 
 
 _IN_SCOPE: Final = {scope: np.array([kind.scope == scope for kind in KINDS]) for scope in SCOPES}

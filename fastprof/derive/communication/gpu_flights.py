@@ -239,34 +239,31 @@ _KEEPS_SIZE: Final = (
 def add_host_collectives(
     events: HostEvents, activity: CoreActivity, rows: Int64s, operations: Operations
 ) -> CoreActivity:
-    """Add collectives of the host to what its only device did."""
+    """Add collectives of the host to what its only device did, with bytes by the shapes of their arguments if these are
+    recorded."""
     names = {meta: events.names[meta] for meta in np.unique(events.meta[rows]).tolist()}
     kinds = {meta: classify_call(name) for meta, name in names.items()}
     ops = {meta: operations.number(Operation(0, name, kinds[meta], "", "")) for meta, name in names.items()}
     op = np.array([ops[meta] for meta in events.meta[rows].tolist()], np.int32)
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     end = add_durations(start, duration)
+    columns = [join_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
+    first, place = number_distinct_rows([*columns, events.meta[rows].astype(np.int64)])
+    sizes = []
+    for at in first.tolist():
+        meta = int(events.meta[rows[at]])
+        dims, old, types = (int(column[at]) for column in columns)
+        shapes, element_types = (events.text(number) if number >= 0 else "" for number in (max(dims, old), types))
+        call = TorchCall(names[meta], shapes, element_types, "")
+        sizes.append((sum_argument_bytes(call) if kinds[meta] in _KEEPS_SIZE else 0) or NO_BYTES)
+    moved = np.array(sizes, np.int64)[place]
     aloft, done = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.int64)
-    more = Flights(op, start, end, start, end, duration, aloft, _measure_bytes(events, rows), done)
+    more = Flights(op, start, end, start, end, duration, aloft, moved, done)
     both = (
         np.concatenate([getattr(flights, name) for flights in (activity.flights, more)]) for name in Flights.__slots__
     )
     begin_ps, end_ps = min(activity.begin_ps, int(start.min())), max(activity.end_ps, int(end.max()))
     return replace(activity, flights=Flights(*both), begin_ps=begin_ps, end_ps=end_ps)
-
-
-def _measure_bytes(events: HostEvents, rows: Int64s) -> Int64s:
-    """Return the bytes of each collective by the shapes of its arguments, or NO_BYTES if these are not recorded."""
-    columns = [join_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
-    first, place = number_distinct_rows([*columns, events.meta[rows].astype(np.int64)])
-    sizes = []
-    for at in first.tolist():
-        name = events.names[events.meta[rows[at]]]
-        dims, old, types = (int(column[at]) for column in columns)
-        shapes, kinds = (events.text(number) if number >= 0 else "" for number in (max(dims, old), types))
-        size = sum_argument_bytes(TorchCall(name, shapes, kinds, "")) if classify_call(name) in _KEEPS_SIZE else 0
-        sizes.append(size or NO_BYTES)
-    return np.array(sizes, np.int64)[place]
 
 
 EVENT_STATS: Final = ("memcpy_details", *COLLECTIVE_STATS)
