@@ -125,12 +125,14 @@ class _Attribution:
         chosen = (launch >= 0) & (calls.shared | inner[launch])
         self._named_after(rows[chosen], launch[chosen], np.zeros((int(chosen.sum()), 0), np.int64))
         self._by_references(rows, launch, _LAUNCH)
-        around = self._around(rows, calls)
+        around, left = np.full(len(rows), -1, np.int32), np.flatnonzero((self.op[rows] < 0) & (calls.row >= 0))
+        above = find_enclosing_reference(self.events, calls.row[left], self.references)
+        around[left] = self._of_calls(above, above >= 0)
         self._by_references(rows, around, _ENCLOSING)
         nearest = np.where(launch >= 0, launch, around)
-        left = self.op[rows] < 0
-        if left.any() and len(self.names.modules):
-            self._named_after(rows[left], nearest[left], self._neighbours(rows[left]))
+        unknown = self.op[rows] < 0
+        if unknown.any() and len(self.names.modules):
+            self._named_after(rows[unknown], nearest[unknown], self._neighbours(rows[unknown]))
         self._leave(rows, calls, nearest)
 
     def _of_calls(self, call: Int32s, chosen: Bools) -> Int32s:
@@ -185,14 +187,6 @@ class _Attribution:
         ]
         return programs[0] if len(programs) == 1 else 0
 
-    def _around(self, rows: Int64s, calls: Launches) -> Int32s:
-        """Return what events around the launches refer to, for rows whose op is still unknown."""
-        around = np.full(len(rows), -1, np.int32)
-        left = np.flatnonzero((self.op[rows] < 0) & (calls.row >= 0))
-        above = find_enclosing_reference(self.events, calls.row[left], self.references)
-        around[left] = self._of_calls(above, above >= 0)
-        return around
-
     # ---- by nodes of graphs
 
     def _by_graph_nodes(self, rows: Int64s) -> None:
@@ -234,21 +228,17 @@ class _Attribution:
         first, number = number_distinct_rows([reference, meta, *near.T])
         ops = []
         for at in first.tolist():
+            kernel = self.events.names[meta[at]]
             launched = self.references.each[reference[at]] if reference[at] >= 0 else None
-            nearby = [self.ops.ops[place].program_id for place in near[at].tolist() if place >= 0]
-            ops.append(self._kernel(self.events.names[meta[at]], launched, nearby))
+            if launched is not None and launched.names_program:
+                programs = [self._program(launched)]
+            else:
+                programs = self.names.programs(kernel)
+                nearby = [self.ops.ops[place].program_id for place in near[at].tolist() if place >= 0]
+                programs = [program for program in dict.fromkeys(nearby) if program in programs] or programs
+            name = self.names.instruction(programs[0], kernel) if len(programs) == 1 else ""
+            ops.append(self._instruction(name, programs[0]) if name else -1)
         self._write(rows, np.array(ops, np.int32)[number], _KERNEL_NAME)
-
-    def _kernel(self, kernel: str, reference: OpReference | None, nearby: list[int]) -> int:
-        """Return the place of the instruction that a kernel is named after, or -1 if there is none or several."""
-        if reference is not None and reference.names_program:
-            candidates = [self._program(reference)]
-        else:
-            candidates = self.names.programs(kernel)
-            candidates = [fromkey for fromkey in dict.fromkeys(nearby) if fromkey in candidates] or candidates
-        if len(candidates) != 1 or not (name := self.names.instruction(candidates[0], kernel)):
-            return -1
-        return self._instruction(name, candidates[0])
 
     def _neighbours(self, rows: Int64s) -> Int64s:
         """Return for each row the ops of the last event before and the first after it on its line that are program

@@ -231,11 +231,16 @@ class PathEdges(ArrayRows):
 def build_path_edges(events: HostEvents, nodes: PathNodes) -> PathEdges:
     """Return all edges of a window."""
     waits, until = _connect_waits(events, nodes)
+    ran = nodes.ran
+    begin, kind = 2 * (len(nodes.ops) + np.arange(len(ran))), np.full(len(ran), KERNEL, np.uint8)
+    kind[ran.kind == COMMUNICATION] = COLLECTIVE
+    kind[ran.kind == COPY] = COPIED
+    kernels = _make_edges(begin, begin + 1, ran.end_ps - ran.start_ps, kind)
     before, after = find_handovers(events, nodes)
     parts = [
         _connect_along_threads(events, nodes),
         _make_edges(2 * before + 1, 2 * after, 0, NEXT),
-        _connect_kernels(nodes),
+        kernels,
         *waits,
     ]
     return PathEdges.joined([*parts, *_connect_into_kernels(nodes, until)])
@@ -273,15 +278,6 @@ def _connect_along_threads(events: HostEvents, nodes: PathNodes) -> PathEdges:
 
 
 # ---- along streams
-
-
-def _connect_kernels(nodes: PathNodes) -> PathEdges:
-    ran = nodes.ran
-    begin = 2 * (len(nodes.ops) + np.arange(len(ran)))
-    kind = np.full(len(ran), KERNEL, np.uint8)
-    kind[ran.kind == COMMUNICATION] = COLLECTIVE
-    kind[ran.kind == COPY] = COPIED
-    return _make_edges(begin, begin + 1, ran.end_ps - ran.start_ps, kind)
 
 
 def _connect_into_kernels(nodes: PathNodes, until: Int64s) -> list[PathEdges]:
@@ -348,7 +344,11 @@ class _WaitFinder:
             end = int(events.start_ps[row]) + max(int(events.duration_ps[row]), 0)
             stream = self._stream(row, "stream")
             streams = range(len(self._bounds) - 1) if kinds[place] == _FOR_DEVICE else [stream]
-            pairs += [(last, call) for each in streams if (last := self._last_begun(each, end)) >= 0]
+            for each in streams:
+                if each >= 0:
+                    first, last = self._bounds[each : each + 2]
+                    begun = first + int(np.searchsorted(nodes.ran.start_ps[first:last], end)) - 1
+                    pairs += [(int(begun), call)] if begun >= first else []
         return self._done(pairs, 1)
 
     def events_passed(self, kinds: UInt8s, until: Int64s) -> list[PathEdges]:
@@ -357,7 +357,11 @@ class _WaitFinder:
         nodes, events = self._nodes, self._events
         called, passed = [], []
         rows = np.flatnonzero((kinds >= _FOR_EVENT) & (nodes.wait_call >= 0))
-        recorded = self._records(nodes.waits[rows])
+        # the call that recorded the event which each waits for, or -1 if it is not recorded
+        has, ids = join_stat(nodes.waits[rows], *events.ints("wait_on_cuda_event_record_corr_id"))
+        calls = find_calls(events, ids).astype(np.int64)
+        is_record = np.array([name in _RECORDS for name in events.names], bool)[events.meta[calls]]
+        recorded = np.where(has & (calls >= 0) & is_record, calls, -1)
         for place, record in zip(rows.tolist(), recorded.tolist(), strict=True):
             row, call = int(nodes.waits[place]), int(nodes.wait_call[place])
             waited = self._stream(row, "wait_on_stream")
@@ -390,20 +394,6 @@ class _WaitFinder:
         has, number = join_stat(np.array([row]), *self._events.ints(stat))
         plane = self._gpus[int(np.searchsorted(self._first_rows, row, side="right")) - 1]
         return self._stream_of.get((plane.number, int(number[0])), -1) if has[0] else -1
-
-    def _records(self, waits: Int64s) -> Int64s:
-        """Return the calls that recorded the events which these wait for; -1 if it is not recorded."""
-        has, ids = join_stat(waits, *self._events.ints("wait_on_cuda_event_record_corr_id"))
-        row = find_calls(self._events, ids).astype(np.int64)
-        is_record = np.array([name in _RECORDS for name in self._events.names], bool)[self._events.meta[row]]
-        return np.where(has & (row >= 0) & is_record, row, -1)
-
-    def _last_begun(self, stream: int, before: int) -> int:
-        if stream < 0:
-            return -1
-        first, last = self._bounds[stream : stream + 2]
-        place = first + int(np.searchsorted(self._nodes.ran.start_ps[first:last], before)) - 1
-        return int(place) if place >= first else -1
 
     def _launched(self, stream: int, time: int, step: int) -> int:
         """Return the kernel of a stream that was launched last before a time (``step`` -1), or first from then on

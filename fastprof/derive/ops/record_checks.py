@@ -363,18 +363,17 @@ def find_lost_records(events: HostEvents) -> LostRecords:
 
 def _is_captured(events: HostEvents, rows: Int64s) -> Bools:
     """Return whether each call is made while its thread captures a stream."""
-    begins, ends = (_select_named_rows(events, pattern) for pattern in (_BEGINS, _ENDS))
+    marks = []
+    for pattern in (_BEGINS, _ENDS):
+        metas = [meta for meta, name in enumerate(events.names) if pattern.search(name)]
+        marks.append(np.flatnonzero(np.isin(events.meta, metas)) if metas else np.zeros(0, np.int64))
+    begins, ends = marks
     if not len(begins):
         return np.zeros(len(rows), np.bool_)
     begun = np.append(-1, begins)[np.searchsorted(begins, rows)]
     ended = np.append(-1, ends)[np.searchsorted(ends, rows)]
     captured: Bools = (begun > ended) & (begun >= find_line_starts(events.used_lines, rows))
     return captured
-
-
-def _select_named_rows(events: HostEvents, pattern: re.Pattern[str]) -> Int64s:
-    metas = [meta for meta, name in enumerate(events.names) if pattern.search(name)]
-    return np.flatnonzero(np.isin(events.meta, metas)) if metas else np.zeros(0, np.int64)
 
 
 def _drop_nested_calls(events: HostEvents, rows: Int64s, lost: Bools) -> tuple[Bools, Bools]:

@@ -324,19 +324,21 @@ def sum_times_of_steps(steps: StepDatabase, of_hosts: Sequence[tuple[Int64s, Int
 
 def measure_observed_time(steps: StepDatabase, devices: Sequence[int]) -> Int64s:
     """Time of each step, on all devices together. Other than TPUs a host has one core for all its devices."""
-    return np.concatenate([_measure_observed_block(some, devices) for some in steps.stretches()])
-
-
-def _measure_observed_block(steps: StepDatabase, devices: Sequence[int]) -> Int64s:
-    times = np.where(steps.cores.sparse[None, :] | ~steps.present, 0, steps.duration_ps)
-    if steps.is_tpu:
-        count = np.ones(times.shape[1], np.int64)
-    else:
-        count = np.array(devices, np.int64)[steps.cores.host_number]
-    if int(times.max(initial=0)) * int(count.sum()) < 2**63:
-        total: Int64s = (times * count).sum(axis=1)
-        return total
-    return np.array([sum_exactly((times_of_step * count).tolist()) for times_of_step in times.astype(object)], np.int64)
+    parts = []
+    for some in steps.stretches():
+        times = np.where(some.cores.sparse[None, :] | ~some.present, 0, some.duration_ps)
+        if some.is_tpu:
+            count = np.ones(times.shape[1], np.int64)
+        else:
+            count = np.array(devices, np.int64)[some.cores.host_number]
+        if int(times.max(initial=0)) * int(count.sum()) < 2**63:
+            total = (times * count).sum(axis=1)
+        else:
+            exact = [sum_exactly((of_step * count).tolist()) for of_step in times.astype(object)]
+            total = np.array(exact, np.int64)
+        parts.append(total)
+        del times  # before those of the next steps are read
+    return np.concatenate(parts)
 
 
 def average_steps(steps: RooflineTotals) -> RooflineTotals:
@@ -364,10 +366,6 @@ def _make_intensity_column(memory: RooflineMemory) -> Column:
 def _make_peak_percent_column(name: str, rate: str, peak: str) -> Column:
     return op.Percent(f"{name}_peak_percent", f"{rate} / the peak of {peak}; {_UNKNOWN}, or the time is 0",
                       lambda rows: mask_unknown(100 * rows.efficiency.of(name)))  # fmt: skip
-
-
-def _compute_attainable_rate(rows: Any) -> pa.Array:
-    return op.divide_per_second(np.where(rows.flops > 0, rows.flops, np.nan), rows.efficiency.least_ps)
 
 
 def _make_whole_formula(name: str) -> Formula:
@@ -465,7 +463,9 @@ _BENEATH: Final = (
     op.BOUND_BY,
     _ROOFLINE_PERCENT,
     op.FlopRate("attainable_flops_per_s", "flops_per_s / roofline_percent, the rate at the roofline; null: "
-                "roofline_percent is null, or there are no flops", _compute_attainable_rate),
+                "roofline_percent is null, or there are no flops",
+                lambda rows: op.divide_per_second(
+                    np.where(rows.flops > 0, rows.flops, np.nan), rows.efficiency.least_ps)),
 )  # fmt: skip
 _LOST_SHARE: Final = Share("lost_share", "lost_ps / self time of all ops and idle time; null: lost_ps is null, or "
                            "there is no such time",

@@ -360,7 +360,14 @@ def sum_streams(events: HostEvents, streams: GpuStreams, limits: StreamLimits) -
         return sums
     for plane, mine in streams.of_planes():
         keys = {"host": events.host, "device": events.planes[plane].name}
-        _sum_device_times(sums, keys, mine)
+        times = measure_device_times(mine.start_ps, mine.end_ps, mine.kind)
+        sums.devices.append(SimpleNamespace(
+            **keys, window_ps=times.window, busy_ps=times.busy, idle_ps=times.window - times.busy,
+            compute_ps=times.kinds[COMPUTE], communication_ps=times.kinds[COMMUNICATION], copy_ps=times.kinds[COPY],
+            other_ps=times.busy - times.kinds[COMPUTE], hidden_ps=times.hidden,
+        ))  # fmt: skip
+        for kinds, time in sorted(times.sets.items(), key=lambda pair: (-pair[1], pair[0])):
+            sums.kinds.append(SimpleNamespace(**keys, kinds=name_kind_set(kinds), time_ps=time, whole_ps=times.busy))
         sums.names += _sum_stream_names(events, keys, mine)
         sums.copies += _sum_copies(events, keys, mine)
     sums.streams += _list_streams(events, streams)
@@ -368,19 +375,6 @@ def sum_streams(events: HostEvents, streams: GpuStreams, limits: StreamLimits) -
     sums.launches += _sum_launches(events, streams.events, limits)
     sums.queues += _sum_queues(events, streams, limits.full)
     return sums
-
-
-def _sum_device_times(sums: HostStreams, keys: dict[str, str], mine: StreamEvents) -> None:
-    times = measure_device_times(mine.start_ps, mine.end_ps, mine.kind)
-    sums.devices.append(SimpleNamespace(
-        **keys, window_ps=times.window, busy_ps=times.busy, idle_ps=times.window - times.busy,
-        compute_ps=times.kinds[COMPUTE], communication_ps=times.kinds[COMMUNICATION], copy_ps=times.kinds[COPY],
-        other_ps=times.busy - times.kinds[COMPUTE], hidden_ps=times.hidden,
-    ))  # fmt: skip
-    sums.kinds += [
-        SimpleNamespace(**keys, kinds=name_kind_set(kinds), time_ps=time, whole_ps=times.busy)
-        for kinds, time in sorted(times.sets.items(), key=lambda pair: (-pair[1], pair[0]))
-    ]
 
 
 def _sum_stream_names(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> list[SimpleNamespace]:

@@ -214,32 +214,28 @@ def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) 
         multiplier = _read_double_stat(events, "Time Scale Multiplier", op_events.rows, 1.0, MOST_TIMES)
         normalized = sum_by(op, _truncate_values(op_events.duration_ps * multiplier), count)
         del multiplier
+    stalls, energy = np.zeros(count, np.int64), np.zeros(count)
+    if len(events.stat("dma_stall_duration_ps")):
+        rows = op_events.rows
+        stalls = sum_by(op, _read_time_stat(events, "dma_stall_duration_ps", rows, np.zeros_like(rows)), count)
+    if len(events.stat("vdd_energy_j")):
+        used = op >= 0
+        joules = _read_double_stat(events, "vdd_energy_j", op_events.rows, 0.0)[used]
+        energy = np.bincount(op[used], joules, count).astype(np.float64)
+        del used, joules
     table = OpTable.of(
         occurrences=occurrences,
         time_ps=times,
         self_ps=sum_by(op, op_events.self_ps, count),
         min_ps=shortest["minimum"].copy(),
         normalized_ps=normalized,
-        dma_stall_ps=_sum_stalls(events, op, op_events.rows, count),
-        energy_j=_sum_tpu_energy(events, op, op_events.rows, count),
+        dma_stall_ps=stalls,
+        energy_j=energy,
         cores=np.ones(count, np.int32),
         core_type=np.full(count, core_type, np.uint8),
         **columns,
     )
     return table, op
-
-
-def _sum_stalls(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
-    if not len(events.stat("dma_stall_duration_ps")):
-        return np.zeros(count, np.int64)
-    return sum_by(op, _read_time_stat(events, "dma_stall_duration_ps", rows, np.zeros_like(rows)), count)
-
-
-def _sum_tpu_energy(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Float64s:
-    if not len(events.stat("vdd_energy_j")):
-        return np.zeros(count)
-    used = op >= 0
-    return np.bincount(op[used], _read_double_stat(events, "vdd_energy_j", rows, 0.0)[used], count).astype(np.float64)
 
 
 def _number_as_met(meta: Int32s, count: int) -> tuple[Int64s, Int32s]:

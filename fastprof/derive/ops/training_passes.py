@@ -130,18 +130,15 @@ class _NameReader:
         parts, at = self._parts, 0
         while at < len(parts):
             last = at == len(parts) - 1
-            if not last and _is_control(parts[at], parts[at + 1]):
+            part, after = parts[at], "" if last else parts[at + 1]
+            if (part == "while" and after in ("body", "cond")) or (part == "cond" and _BRANCH.fullmatch(after)):
                 left += parts[at : at + 1] if at + 2 == len(parts) else ()
                 at += 2
                 continue
-            if last or parts[at] not in _CALLS:
-                left.append(parts[at])
+            if last or part not in _CALLS:
+                left.append(part)
             at += 1
         return left
-
-
-def _is_control(part: str, after: str) -> bool:
-    return (part == "while" and after in ("body", "cond")) or (part == "cond" and bool(_BRANCH.fullmatch(after)))
 
 
 def _split_name(name: str) -> list[str]:
@@ -195,7 +192,11 @@ def find_pass_of_calls(events: HostEvents) -> UInt8s:
         return np.full(len(events), UNKNOWN, np.uint8)
     forward, within = find_forward_ops(events), find_innermost_mark(events, marks)
     if not has_category(events, PYTHON)[events.meta].any():
-        marks[_find_recomputed_ops(events, marks, within)] = RECOMPUTE
+        # ops within the backward pass that ran with gradients on, but have no backward op themselves
+        rows, numbers = events.ints(SEQUENCE)
+        inside = (within[rows] == BACKWARD) & (marks[rows] == 0)
+        marks[rows[inside & ~_has_backward(rows, numbers, marks)]] = RECOMPUTE
+        del rows, numbers, inside
         within = find_innermost_mark(events, marks)
         if not (marks == RECOMPUTE).any():
             within[within > 0] = WITHIN
@@ -228,14 +229,6 @@ def find_forward_ops(events: HostEvents) -> Int32s:
     begins, ends = events.recorded_arrows()
     led = begins[(within[ends] > 0) & (within[begins] == 0)]
     return np.concatenate([rows[(within[rows] == 0) & _has_backward(rows, numbers, marks)], led])
-
-
-def _find_recomputed_ops(events: HostEvents, marks: UInt8s, within: UInt8s) -> Int32s:
-    """Return the ops within the backward pass that ran with gradients on, but have no backward op themselves."""
-    rows, numbers = events.ints(SEQUENCE)
-    inside = (within[rows] == BACKWARD) & (marks[rows] == 0)
-    recomputed: Int32s = rows[inside & ~_has_backward(rows, numbers, marks)]
-    return recomputed
 
 
 def _has_backward(rows: Int32s, numbers: Int64s, marks: UInt8s) -> Bools:
