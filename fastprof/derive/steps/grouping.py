@@ -76,7 +76,10 @@ def group_by_marks(events: HostEvents, marks: Int32s, until_ps: Int64s | None = 
     threads = events.plane_named(HOST_THREADS)
     if threads is not None:
         rows = slice(threads.first, threads.last)
-        group_id[rows] = _find_current_step(events.start_ps[rows], begin, end)
+        start = events.start_ps[rows]
+        step = find_last_started(begin, start)
+        group_id[rows] = np.where((step >= 0) & (start < end[step]), step, -1)
+        del start, step
     group_id[marks] = np.arange(len(marks), dtype=np.int32)
     for stat in (CORRELATION, OP_ID):
         if stat in events.stats:
@@ -98,13 +101,6 @@ def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, Pl
         np.maximum.at(end, place, events.start_ps[rows] + np.maximum(events.duration_ps[rows], 0))
         steps_by_plane[plane.number] = PlaneSteps(steps, begin, end - begin, begin, end - begin)
     return steps_by_plane
-
-
-def _find_current_step(start: Int64s, begin: Int64s, end: Int64s) -> Int32s:
-    """Return the last step that has begun by each start, if it is not over, or -1 if there is none."""
-    step = find_last_started(begin, start)
-    within = (step >= 0) & (start < end[step])
-    return np.where(within, step, -1).astype(np.int32)
 
 
 def _follow_launches(events: HostEvents, stat: str, group_id: Int32s) -> None:

@@ -435,7 +435,11 @@ class CandidateCalls:
 
 def find_loading_calls(events: HostEvents, origins: EventOrigins, line: Line, calls: CandidateCalls) -> Bools:
     """Return which of the calls of a thread that may load input do."""
-    metas, loads = events.meta[calls.maybe], _find_loading_rows(events, line, calls.known)
+    of_line, place = number_values(events.meta[line.first : line.last])
+    reads = np.array([reads_data(events.names[meta]) for meta in of_line.tolist()], np.bool_)
+    loads = np.union1d(calls.known, line.first + np.flatnonzero(reads[place.reshape(-1)]))
+    del of_line, place
+    metas = events.meta[calls.maybe]
     does = np.zeros(len(metas), np.bool_)
     steps = int(np.count_nonzero((calls.marks >= line.first) & (calls.marks < line.last)))
     for meta in np.unique(metas).tolist():
@@ -459,13 +463,6 @@ def find_loading_calls(events: HostEvents, origins: EventOrigins, line: Line, ca
 _LOOKED_AT: Final = 16
 """Calls of a name that are looked at, spread over the run."""
 _DEEPEST: Final = 64
-
-
-def _find_loading_rows(events: HostEvents, line: Line, known: Int64s) -> Int64s:
-    """Return rows of a thread that are ``known`` to load input, or read or decode; they ascend."""
-    metas, place = number_values(events.meta[line.first : line.last])
-    reading = np.array([reads_data(events.names[meta]) for meta in metas.tolist()], np.bool_)
-    return np.union1d(known, line.first + np.flatnonzero(reading[place.reshape(-1)]))
 
 
 def contain_rows(events: HostEvents, rows: Int64s, inside: Int64s) -> Bools:
@@ -616,21 +613,17 @@ def find_calls_before_steps(
         return none
     loaders, first_work = [none], int(np.flatnonzero(is_work)[0])
     lasts = int(end.max()) - int(start.min())
-    called, time = _number_functions(events, calls), end - start
+    # a number for the function of each call: PyTorch names a generator by the line that it goes on at
+    metas, place = number_values(events.meta[calls])
+    names = [events.names[meta] for meta in metas.tolist()]
+    keys = [parse_frame(name)[:2] if is_frame(name) else (name, "") for name in names]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    called, time = np.array([numbers[key] for key in keys], np.int64)[place.reshape(-1)], end - start
     for function in np.unique(called[:first_work][idle[:first_work]]).tolist():
         own = np.flatnonzero((called == function) & idle)
         if len(own) >= _LEAST and int(time[own].sum()) >= _LEAST_SHARE * lasts and _precede_step(own, is_work, time):
             loaders.append(calls[own])
     return np.sort(np.concatenate(loaders))
-
-
-def _number_functions(events: HostEvents, calls: Int64s) -> Int64s:
-    """Return a number for the function of each call: PyTorch names a generator by the line that it goes on at."""
-    metas, place = number_values(events.meta[calls])
-    names = [events.names[meta] for meta in metas.tolist()]
-    keys = [parse_frame(name)[:2] if is_frame(name) else (name, "") for name in names]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return np.array([numbers[key] for key in keys], np.int64)[place.reshape(-1)]
 
 
 def _find_loop(parent: Int32s, works: Int64s, is_mark: Bools, first: int) -> int:
