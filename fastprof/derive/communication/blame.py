@@ -114,7 +114,15 @@ class _MeetingLinks:
     def __init__(self, rows: MeetingRows) -> None:
         count = int(rows.meeting.max()) + 1 if len(rows) else 0
         self.rows, self.last = rows, find_last_rows(rows, count)
-        self.previous = _find_previous(rows)
+        self.previous = np.full(len(rows), -1, np.int64)
+        order = sort_rows(rows.host, rows.end_ps, rows.begin_ps)
+        bounds = np.flatnonzero(np.diff(rows.host[order], prepend=-1, append=-1))
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            own = order[first:last]
+            ended = np.searchsorted(rows.end_ps[own], rows.begin_ps[own], side="right")
+            at = np.minimum(ended, np.arange(len(own))) - 1  # a collective that takes no time has ended when it begins
+            self.previous[own] = np.where(at >= 0, own[np.maximum(at, 0)], -1)
+        del order
         has = self.previous >= 0
         self.apart = rows.begin_ps - rows.end_ps[self.previous]
         hidden = rows.hidden_ps[self.previous] if len(rows.hidden_ps) else 0
@@ -125,18 +133,6 @@ class _MeetingLinks:
         self.ahead = measure_gaps(rows, self.last)
         self.net = np.zeros(len(rows), np.int64)
         self.net[has] = self.work[has] - find_median_of_others(rows.meeting[has], self.work[has])
-
-
-def _find_previous(rows: MeetingRows) -> Int64s:
-    order = sort_rows(rows.host, rows.end_ps, rows.begin_ps)
-    previous = np.full(len(rows), -1, np.int64)
-    bounds = np.flatnonzero(np.diff(rows.host[order], prepend=-1, append=-1))
-    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        own = order[first:last]
-        ended = np.searchsorted(rows.end_ps[own], rows.begin_ps[own], side="right")
-        at = np.minimum(ended, np.arange(len(own))) - 1  # a collective that takes no time has ended when it begins
-        previous[own] = np.where(at >= 0, own[np.maximum(at, 0)], -1)
-    return previous
 
 
 def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sums: dict[str, Int64s]) -> MeetingPath:

@@ -104,16 +104,14 @@ def fit_clocks(rows: MeetingRows, count: int, every: MeetingRows | None = None) 
     offset, parent, shared = _estimate_start(some, reference, meetings)
     line = _RobustLines(some, offset, reference)
     line.fit()
-    bounding = rows if every is None else _select_in_parts(every, rows, reference)
+    bounding = rows
+    if every is not None:  # of the meetings whose hosts are all of one part
+        part = np.where(np.bincount(rows.host, minlength=len(reference)) > 0, reference, -1)[every.host]
+        meetings = int(every.meeting.max(initial=-1)) + 1
+        least, most = _find_least(every.meeting, part, meetings), _find_most(every.meeting, part, meetings)
+        bounding = every.take(((least == most) & (least >= 0))[every.meeting])
+        del part, least, most
     return _fit_lines(rows, bounding, line, offset, reference, _ReferencePath(parent, shared))
-
-
-def _select_in_parts(every: MeetingRows, rows: MeetingRows, reference: Int64s) -> MeetingRows:
-    """Return the rows of meetings whose hosts are all of one part."""
-    part = np.where(np.bincount(rows.host, minlength=len(reference)) > 0, reference, -1)[every.host]
-    count = int(every.meeting.max(initial=-1)) + 1
-    least, most = _find_least(every.meeting, part, count), _find_most(every.meeting, part, count)
-    return every.take(((least == most) & (least >= 0))[every.meeting])
 
 
 def sort_meeting_rows(rows: MeetingRows) -> MeetingRows:

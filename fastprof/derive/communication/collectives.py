@@ -180,7 +180,12 @@ class Assignments:
         """Return the group of each of some devices, given by their places among the ids, or -1."""
         key = (program_id, payload.is_global)
         if key not in self._numbers:
-            self._numbers[key] = self._assigned(program_id, is_global=payload.is_global)
+            # Global ids count the partitions of a replica, then of the next. Others count replicas, and are unknown if
+            # groups are of replicas within partitions.
+            layout, numbers = self.layout(program_id), None
+            if layout is not None and (payload.is_global or layout.shape[1] == 1):
+                numbers = {device: number for number, device in enumerate(layout.ravel().tolist())}
+            self._numbers[key] = numbers
         known, groups = self._numbers[key], parse_groups(payload.groups)
         team = np.full(len(devices), -1, np.int64)
         if known is None or groups is None:
@@ -202,14 +207,6 @@ class Assignments:
 
     def id_of(self, place: int) -> int | None:
         return self._ids[place]
-
-    def _assigned(self, program_id: int, *, is_global: bool) -> Mapping[int, int] | None:
-        """Return the number of each device in the groups, by its id. Global ids count the partitions of a replica, then
-        of the next; others count replicas. None: it is unknown, or groups are of replicas within partitions."""
-        layout = self.layout(program_id)
-        if layout is None or not (is_global or layout.shape[1] == 1):
-            return None
-        return {device: number for number, device in enumerate(layout.ravel().tolist())}
 
 
 def _read_layout(module: HloModule) -> Int64s | None:

@@ -316,14 +316,16 @@ class _LinkEnds:
                 self._ranks[own.rank] = None if own.rank in self._ranks else host
 
     def own(self, host: Int64s, device: Int64s, numbering: Int64s) -> Int64s:
-        rows = zip(host.tolist(), device.tolist(), numbering.tolist(), strict=True)
-        return np.array([self._own(*row) for row in rows], np.int64)
-
-    def _own(self, host: int, device: int, numbering: int) -> int:
-        rank = self._rank[host]
-        if numbering == RANK and self._ranks.get(rank) is not None:
-            return self._of_rank(rank)
-        return self._device(host, device) if device >= 0 else self._place((RANK, host, -1), host, "several devices")
+        places = []
+        for its_host, its_device, numbered in zip(host.tolist(), device.tolist(), numbering.tolist(), strict=True):
+            rank = self._rank[its_host]
+            if numbered == RANK and self._ranks.get(rank) is not None:
+                places.append(self._of_rank(rank))
+            elif its_device >= 0:
+                places.append(self._device(its_host, its_device))
+            else:
+                places.append(self._place((RANK, its_host, -1), its_host, "several devices"))
+        return np.array(places, np.int64)
 
     def others(self, host: Int64s, peer: Int64s, numbering: Int64s) -> Int64s:
         rows = zip(host.tolist(), peer.tolist(), numbering.tolist(), strict=True)
