@@ -213,7 +213,10 @@ def find_host_gaps(
     works = _find_any_busy(times, *window)
     busy = works if any((time.kind == COMMUNICATION).any() for time in times) else _NEVER_BUSY
     work = find_work_beside_training(events, causes)
-    meanwhile = ConcurrentWork.of(events, causes, _select_meeting(host, _find_waiting(times, clocks)), works)
+    waiting = _find_waiting(times, clocks)
+    next_begin = np.append(waiting[:, 0], _LAST)[np.searchsorted(waiting[:, 1], host["begin"], side="right")]
+    meanwhile = ConcurrentWork.of(events, causes, host[next_begin < host["end"]], works)
+    del waiting, next_begin
     for time, ahead in zip(times, clocks, strict=True):
         within = make_step_intervals(periods, time.ran.name)
         device = _Device(time, ahead, _find_launched(events, time), busy)
@@ -313,13 +316,6 @@ def _find_waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]
         ends.append(device.end_ps[waits] + shift)
     begin, end = np.concatenate(begins), np.concatenate(ends)
     return np.stack(merge_spans(begin, end - begin), axis=1)
-
-
-def _select_meeting(pieces: Records, stretches: Int64s) -> Records:
-    """Return the pieces that meet any of the intervals, [k, 2]."""
-    at = np.searchsorted(stretches[:, 1], pieces["begin"], side="right")
-    begins = np.append(stretches[:, 0], np.iinfo(np.int64).max)
-    return pieces[begins[at] < pieces["end"]]
 
 
 def _find_any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) -> Int64s:
@@ -463,7 +459,12 @@ def _refine_explanations(events: HostEvents, causes: HostCauses, pieces: Records
         return pieces
     outer, begin, stop = row[known], pieces["begin"][known], pieces["end"][known]
     parent = causes.origins.parent
-    at = _find_innermost(events, causes, outer, begin + (stop - begin) // 2)
+    lines, middle = sorted(causes.lines, key=lambda line: line.first), begin + (stop - begin) // 2
+    of_line, at = find_lines(lines, outer), np.empty(len(outer), np.int64)
+    for number in np.unique(of_line).tolist():  # the last event that has begun on the thread
+        line, mine = lines[number], of_line == number
+        at[mine] = line.first + np.searchsorted(events.start_ps[line.first : line.last], middle[mine], "right") - 1
+    del of_line, middle
     words = code[outer] == Code.INPUT_WORDS
     while True:
         event_end = add_durations(events.start_ps[at], np.maximum(events.duration_ps[at], 0))
@@ -515,17 +516,6 @@ def _match_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -
     metas, place = number_values(events.meta[row])
     answers = np.array([says(events.names[meta]) for meta in metas.tolist()], np.bool_)
     return answers[place.reshape(-1)] if len(metas) else np.zeros(0, np.bool_)
-
-
-def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:
-    """Return the last event that has begun at a time on the thread of each row."""
-    lines = sorted(causes.lines, key=lambda line: line.first)
-    of = find_lines(lines, row)
-    at = np.empty(len(row), np.int64)
-    for number in np.unique(of).tolist():
-        line, mine = lines[number], of == number
-        at[mine] = line.first + np.searchsorted(events.start_ps[line.first : line.last], time[mine], "right") - 1
-    return at
 
 
 def _find_last_end(device: DeviceTime) -> int:

@@ -649,7 +649,15 @@ def make_stack_rows(hosts: Sequence[PythonCalls]) -> StackRows:
     for host in hosts:
         tree, shift = host.tree, len(growth)
         for node, label in zip(tree.parent.tolist(), tree.label.tolist(), strict=True):
-            kind, name, source = _describe_node(host, label, len(hosts) > 1)
+            kind, name = REST, "(smaller)"
+            source: str | None = None
+            if label != LEFT_OUT and label >= len(host.names):
+                thread = host.threads[label - len(host.names)]
+                kind, name = THREAD, f"{host.host} {thread}" if len(hosts) > 1 else thread
+            elif label != LEFT_OUT:
+                kind, name = int(host.kinds[label]), host.names[label]
+                if kind == FUNCTION:
+                    name, source = parse_frame(name).function, format_source(name)
             growth.added(node + shift if node >= 0 else 0, kind, name)
             sources.append(source)
         parts.append((tree.calls, tree.own, tree.total))
@@ -669,16 +677,3 @@ def make_stack_rows(hosts: Sequence[PythonCalls]) -> StackRows:
         total[order, THREAD_PS],
         total[order, DEVICE_PS],
     )
-
-
-def _describe_node(host: PythonCalls, label: int, several: bool) -> tuple[int, str, str | None]:
-    """Return kind, name and source of a node."""
-    if label == LEFT_OUT:
-        return REST, "(smaller)", None
-    if label >= len(host.names):
-        thread = host.threads[label - len(host.names)]
-        return THREAD, f"{host.host} {thread}" if several else thread, None
-    name = host.names[label]
-    if host.kinds[label] == FUNCTION:
-        return FUNCTION, parse_frame(name).function, format_source(name)
-    return int(host.kinds[label]), name, None
