@@ -213,7 +213,7 @@ def find_host_gaps(
     works = _find_any_busy(times, *window)
     busy = works if any((time.kind == COMMUNICATION).any() for time in times) else _NEVER_BUSY
     work = find_work_beside_training(events, causes)
-    waiting = _find_waiting(times, clocks)
+    waiting = _find_waiting(times, clocks)  # only what the host does meanwhile counts
     next_begin = np.append(waiting[:, 0], _LAST)[np.searchsorted(waiting[:, 1], host["begin"], side="right")]
     meanwhile = ConcurrentWork.of(events, causes, host[next_begin < host["end"]], works)
     del waiting, next_begin

@@ -156,9 +156,11 @@ def find_python_calls(host: Host, most_nodes: int, devices: Callable[[], Sequenc
     frame = find_nearest_wanted(np.arange(len(seen.rows)), seen.parent, seen.is_frame)
     ran, above, ran_ps = _find_work_elsewhere(host, origins, seen)
     run = _find_run(host, lines, seen, devices())
+    # self time of threads that run no steps, in functions that do nothing
     is_resting = np.array([is_idle(name) for name in names], np.bool_)[seen.label[frame]]
     is_resting &= (frame >= 0) & ~run.runs_steps[seen.thread]
     idle_ps = np.where(is_resting, seen.self_ps, 0)
+    del is_resting
     tree = _build_tree(seen, idle_ps, len(lines), ran, above, ran_ps, label_of, len(names))
     functions = _sum_functions(host, seen, frame, above, ran_ps, names, run, idle_ps)
     outside = sum_by(np.where(frame < 0, seen.thread, -1), seen.self_ps, len(lines), TIMES)
