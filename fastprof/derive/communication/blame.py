@@ -141,7 +141,7 @@ def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sum
     hosts = clocks.fit.part == part
     mine = hosts[rows.host]
     latest = np.flatnonzero(mine & (rows.end_ps == rows.end_ps[mine].max()))
-    top = int(latest[np.argmin(rows.host[latest])])
+    top = int(latest[np.argmin(rows.host[latest])])  # of the first host if several end last
     left, arrived = _walk_back(seen, top)
     transfer = int((rows.end_ps[left] - rows.begin_ps[arrived]).sum())
     path = arrived[:-1]  # nothing is known of the work before the first meeting
