@@ -468,7 +468,7 @@ def keep_middle_steps(every: HostArrivals, complete: Int64s, most: int) -> HostA
     steps = entire if len(entire) >= FEWEST_STEPS else steps
     steps = steps[np.argsort(begin[steps], kind="stable")]
     chosen = np.zeros(len(every.groups), np.bool_)
-    # the longest range around the middle that has at most so many rows, but at least FEWEST_STEPS
+    # the longest range around the middle with at most ``most`` rows, but at least FEWEST_STEPS
     upto = np.append(0, np.cumsum(count[steps]))
     size = np.arange(1, len(steps) + 1)
     first = (len(steps) - size) // 2

@@ -242,7 +242,7 @@ def spread_groups(events: HostEvents, planes: Sequence[Plane], group_id: Int32s)
             continue
         spans, groups = _get_line_spans(events, line), group_id[line.first : line.last].copy()
         if line.name in STEP_LINES:
-            # steps of one group that follow each other are one, those of no group none
+            # merge consecutive steps of one group, and drop those of no group
             first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
             last = np.append(first[1:], len(groups)) - 1
             known = groups[first] >= 0
