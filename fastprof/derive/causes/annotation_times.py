@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fastprof.decode.nesting import nest_events, number_lines
-from fastprof.derive.causes.gaps import RUN_WINDOW_WORDS
-from fastprof.derive.devices.device_events import sort_op_events
+from fastprof.derive.causes.gaps import RUN_WINDOW_WORDS, measure_clock_lead
 from fastprof.derive.devices.op_names import GPU_ANNOTATIONS, find_host_framework, has_category
 from fastprof.derive.devices.run_environment import CPU
 from fastprof.derive.ops.device_time import (
@@ -46,7 +45,6 @@ from fastprof.schema.columns import (
     Int32s,
     Int64s,
     add_durations,
-    find_last_started,
     measure_covered_time,
     merge_spans,
     number_distinct_rows,
@@ -55,7 +53,6 @@ from fastprof.schema.columns import (
     sum_by,
     sum_exactly,
     summarize_by,
-    take_rows,
 )
 from fastprof.schema.tables import Column, Count, ObjectRows, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
@@ -85,23 +82,12 @@ def find_device_kinds(events: HostEvents, ran: Sequence[DeviceSpans]) -> list[De
         bounds = find_extent_of_spans([spans])
         if bounds is not None:
             time = divide_device_time(events.host, spans, *bounds)
-            start = time.start_ps + _measure_clock_lead(events, spans, time.start_ps)
+            lead = measure_clock_lead(events, time)
+            start = time.start_ps if lead is None else time.start_ps + lead
             chosen = [time.kind == code for code in _CODES]
             kinds = tuple(merge_spans(start[is_kind], time.duration_ps[is_kind]) for is_kind in chosen)
             device_kinds.append(DeviceKinds(spans.name, kinds))
     return device_kinds
-
-
-def _measure_clock_lead(events: HostEvents, spans: DeviceSpans, times: Int64s) -> Int64s:
-    """Return by how much the host clock is ahead of the device clock at device times."""
-    own = spans.events
-    ahead = take_rows(events.start_ps, own.rows) - own.start_ps
-    if not ahead.any():
-        return np.zeros(len(times), np.int64)
-    order = sort_op_events(events, spans.plane)  # only cores of TPUs have a clock of their own
-    place = np.maximum(find_last_started(own.start_ps[order], times), 0)
-    ahead_ps: Int64s = ahead[order][place]
-    return ahead_ps
 
 
 _GPU_DURATIONS: Final = "the durations of annotations on GPUs"
@@ -419,14 +405,6 @@ def _make_kind_column(kind: str) -> Column:
     )
 
 
-def _divide_by_run(rows: AnnotationRows) -> Any:
-    return rows.times.run_ps / max(rows.host.window_ps, 1)
-
-
-def _get_hidden(rows: AnnotationRows) -> Any:
-    return rows.times.device_ps[:, 0] / np.maximum(rows.times.elapsed_ps * rows.host.devices, 1)
-
-
 _HOST: Final = Text("host", "host of the threads", lambda rows: [rows.host.host] * len(rows))
 _NAME: Final = Text(
     "name", "annotation name", lambda rows: [rows.host.names[number] for number in rows.times.name.tolist()]
@@ -439,7 +417,7 @@ _TIME_COLUMNS: Final = (
                 _get_time("total_ps")),
     Picoseconds("self_ps", "sum of its durations without nested annotations", _get_time("self_ps")),
     Share("share", f"share of the host's run that elapsed_ps covers. The run extends "
-          f"{RUN_WINDOW_WORDS}", _divide_by_run),
+          f"{RUN_WINDOW_WORDS}", lambda rows: rows.times.run_ps / max(rows.host.window_ps, 1)),
     Picoseconds("mean_ps", "mean duration, rounded down", lambda rows: rows.times.sum_ps // rows.times.count),
     Picoseconds("min_ps", "shortest duration", _get_time("min_ps")),
     Picoseconds("max_ps", "longest duration", _get_time("max_ps")),
@@ -450,7 +428,8 @@ _TIME_COLUMNS: Final = (
     Picoseconds("device_idle_ps", f"elapsed_ps * devices of the host, minus the three times above; {_NO_DEVICE}",
                 lambda rows: rows.idle_ps, lambda rows: rows.no_devices),
     Share("hidden_share", "share of elapsed_ps in which devices compute, mean over devices; null: no device "
-          "of the host ran anything, or it takes no time", _get_hidden,
+          "of the host ran anything, or it takes no time",
+          lambda rows: rows.times.device_ps[:, 0] / np.maximum(rows.times.elapsed_ps * rows.host.devices, 1),
           lambda rows: rows.no_devices | (rows.times.elapsed_ps == 0)),
 )  # fmt: skip
 _ANNOTATIONS = TableSchema(

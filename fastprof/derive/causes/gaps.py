@@ -130,7 +130,12 @@ def mark_lost_time(events: HostEvents, device: DeviceTime, pieces: Records, caus
     if device.ran.plane.kind != "GPU" or not len(lost_ps) or not len(pieces):
         return pieces
     idle = np.flatnonzero(device.state == IS_IDLE)
-    launched, called = _find_launch_times(events, device)
+    own = device.ran.events
+    order = np.argsort(own.start_ps, kind="stable")
+    launched = own.start_ps[order]
+    call = find_launches(events, own.rows[order].astype(np.int64)).row
+    called = np.where(call >= 0, events.start_ps[call], launched)  # if no call is recorded, when the event began
+    del order, call
     place = np.searchsorted(launched, device.end_ps[idle])
     before = np.append(_FIRST, np.maximum.accumulate(called))[place]
     after = np.minimum(np.append(called, _LAST)[place], device.end_ps[idle])
@@ -141,16 +146,6 @@ def mark_lost_time(events: HostEvents, device: DeviceTime, pieces: Records, caus
     pieces = pieces.copy()
     pieces["cause"][within], pieces["row"][within] = cause, -1
     return pieces
-
-
-def _find_launch_times(events: HostEvents, device: DeviceTime) -> tuple[Int64s, Int64s]:
-    """Return when each event of the GPU began, in order, and when the call that launched it did: if that is not
-    recorded, when the event began."""
-    own = device.ran.events
-    order = np.argsort(own.start_ps, kind="stable")
-    begun = own.start_ps[order]
-    call = find_launches(events, own.rows[order].astype(np.int64)).row
-    return begun, np.where(call >= 0, events.start_ps[call], begun)
 
 
 GAP: Final = np.dtype([
@@ -214,11 +209,14 @@ def find_host_gaps(
     if window is None:
         return
     times = [divide_device_time(events.host, span, *window) for span in spans]
-    clocks = [_measure_clock_lead(events, time) for time in times]
+    clocks = [measure_clock_lead(events, time) for time in times]
     works = _find_any_busy(times, *window)
     busy = works if any((time.kind == COMMUNICATION).any() for time in times) else _NEVER_BUSY
     work = find_work_beside_training(events, causes)
-    meanwhile = ConcurrentWork.of(events, causes, _select_meeting(host, _find_waiting(times, clocks)), works)
+    waiting = _find_waiting(times, clocks)  # only what the host does meanwhile counts
+    next_begin = np.append(waiting[:, 0], _LAST)[np.searchsorted(waiting[:, 1], host["begin"], side="right")]
+    meanwhile = ConcurrentWork.of(events, causes, host[next_begin < host["end"]], works)
+    del waiting, next_begin
     for time, ahead in zip(times, clocks, strict=True):
         within = make_step_intervals(periods, time.ran.name)
         device = _Device(time, ahead, _find_launched(events, time), busy)
@@ -285,21 +283,15 @@ def _find_named_work(events: HostEvents, causes: HostCauses) -> tuple[Int64s, In
             code, begin = causes.code[rows], events.start_ps[rows]
             end = add_durations(begin, events.duration_ps[rows])
             of_profiler = code == Code.PROFILER
-            named = _NAMED[code] & ~_is_overlapping(begin, end, begin[of_profiler], end[of_profiler])
+            reached = np.append(_FIRST, np.maximum.accumulate(end[of_profiler]))
+            profiled = reached[np.searchsorted(begin[of_profiler], end)] > begin
+            named = _NAMED[code] & ~profiled
             begins.append(begin[named])
             ends.append(end[named])
     return np.concatenate(begins), np.concatenate(ends)
 
 
-def _is_overlapping(begin_ps: Int64s, end_ps: Int64s, others_begin_ps: Int64s, others_end_ps: Int64s) -> Bools:
-    """Return whether events have time in common with one of the others, which are in order of their begins."""
-    begun = np.searchsorted(others_begin_ps, end_ps)
-    reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(others_end_ps))
-    overlaps: Bools = reached[begun] > begin_ps
-    return overlaps
-
-
-def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None:
+def measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None:
     """Return by how much the host clock is ahead of the device clock when each interval begins, or None if they are one
     clock."""
     own = device.ran.events
@@ -309,7 +301,8 @@ def _measure_clock_lead(events: HostEvents, device: DeviceTime) -> Int64s | None
     order = sort_op_events(events, device.ran.plane)  # only cores of TPUs have a clock of their own
     ahead = ahead[order]
     changes = np.flatnonzero(ahead[1:] != ahead[:-1]) + 1
-    ahead_ps: Int64s = ahead[np.append(0, changes)][_count_passed(own.start_ps[order[changes]], device.start_ps)]
+    passed = np.searchsorted(own.start_ps[order[changes]], device.start_ps, side="right")
+    ahead_ps: Int64s = ahead[np.append(0, changes)][passed]
     return ahead_ps if ahead_ps.any() else None
 
 
@@ -323,13 +316,6 @@ def _find_waiting(devices: Sequence[DeviceTime], clocks: Sequence[Int64s | None]
         ends.append(device.end_ps[waits] + shift)
     begin, end = np.concatenate(begins), np.concatenate(ends)
     return np.stack(merge_spans(begin, end - begin), axis=1)
-
-
-def _select_meeting(pieces: Records, stretches: Int64s) -> Records:
-    """Return the pieces that meet any of the intervals, [k, 2]."""
-    at = np.searchsorted(stretches[:, 1], pieces["begin"], side="right")
-    begins = np.append(stretches[:, 0], np.iinfo(np.int64).max)
-    return pieces[begins[at] < pieces["end"]]
 
 
 def _find_any_busy(devices: Sequence[DeviceTime], begin_ps: int, end_ps: int) -> Int64s:
@@ -473,7 +459,12 @@ def _refine_explanations(events: HostEvents, causes: HostCauses, pieces: Records
         return pieces
     outer, begin, stop = row[known], pieces["begin"][known], pieces["end"][known]
     parent = causes.origins.parent
-    at = _find_innermost(events, causes, outer, begin + (stop - begin) // 2)
+    lines, middle = sorted(causes.lines, key=lambda line: line.first), begin + (stop - begin) // 2
+    of_line, at = find_lines(lines, outer), np.empty(len(outer), np.int64)
+    for number in np.unique(of_line).tolist():  # the last event that has begun on the thread
+        line, mine = lines[number], of_line == number
+        at[mine] = line.first + np.searchsorted(events.start_ps[line.first : line.last], middle[mine], "right") - 1
+    del of_line, middle
     words = code[outer] == Code.INPUT_WORDS
     while True:
         event_end = add_durations(events.start_ps[at], np.maximum(events.duration_ps[at], 0))
@@ -525,22 +516,6 @@ def _match_names(events: HostEvents, row: Int64s, says: Callable[[str], bool]) -
     metas, place = number_values(events.meta[row])
     answers = np.array([says(events.names[meta]) for meta in metas.tolist()], np.bool_)
     return answers[place.reshape(-1)] if len(metas) else np.zeros(0, np.bool_)
-
-
-def _find_innermost(events: HostEvents, causes: HostCauses, row: Int64s, time: Int64s) -> Int64s:
-    """Return the last event that has begun at a time on the thread of each row."""
-    lines = sorted(causes.lines, key=lambda line: line.first)
-    of = find_lines(lines, row)
-    at = np.empty(len(row), np.int64)
-    for number in np.unique(of).tolist():
-        line, mine = lines[number], of == number
-        at[mine] = line.first + np.searchsorted(events.start_ps[line.first : line.last], time[mine], "right") - 1
-    return at
-
-
-def _count_passed(begins: Int64s, times: Int64s) -> Int64s:
-    """Return how many of these begins are not after each time."""
-    return np.searchsorted(begins, times, side="right")
 
 
 def _find_last_end(device: DeviceTime) -> int:

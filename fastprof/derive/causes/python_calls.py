@@ -156,7 +156,11 @@ def find_python_calls(host: Host, most_nodes: int, devices: Callable[[], Sequenc
     frame = find_nearest_wanted(np.arange(len(seen.rows)), seen.parent, seen.is_frame)
     ran, above, ran_ps = _find_work_elsewhere(host, origins, seen)
     run = _find_run(host, lines, seen, devices())
-    idle_ps = _measure_idle(seen, frame, names, run)
+    # self time of threads that run no steps, in functions that do nothing
+    is_resting = np.array([is_idle(name) for name in names], np.bool_)[seen.label[frame]]
+    is_resting &= (frame >= 0) & ~run.runs_steps[seen.thread]
+    idle_ps = np.where(is_resting, seen.self_ps, 0)
+    del is_resting
     tree = _build_tree(seen, idle_ps, len(lines), ran, above, ran_ps, label_of, len(names))
     functions = _sum_functions(host, seen, frame, above, ran_ps, names, run, idle_ps)
     outside = sum_by(np.where(frame < 0, seen.thread, -1), seen.self_ps, len(lines), TIMES)
@@ -211,14 +215,12 @@ def name_step_kinds(host: Host) -> dict[str, str]:
     marked = host.source_of_steps(AUTO).marked
     names = {host.events.names[meta] for meta in np.unique(host.events.meta[marked]).tolist()}
     names.update(name for name in host.events.names if name.startswith(STEP))
-    kinds = {name: _strip_number(name) for name in names}
+    kinds = {}
+    for name in names:
+        number = _NUMBER.match(name[::-1])
+        kinds[name] = name if number is None else name[: len(name) - number.end()]
     count = Counter(kinds.values())
     return {name: kind for name, kind in kinds.items() if kind and count[kind] > 1}
-
-
-def _strip_number(name: str) -> str:
-    number = _NUMBER.match(name[::-1])
-    return name if number is None else name[: len(name) - number.end()]
 
 
 def _label_calls(events: HostEvents, origins: EventOrigins, folded: dict[str, str]) -> tuple[list[str], UInt8s, Int64s]:
@@ -279,13 +281,6 @@ def _clip_spans(start_ps: Int64s, duration_ps: Int64s, begin_ps: int, end_ps: in
     """Return starts and durations of what lies in an interval."""
     first = np.clip(start_ps, begin_ps, end_ps)
     return first, np.clip(add_durations(start_ps, duration_ps), begin_ps, end_ps) - first
-
-
-def _measure_idle(seen: _TracedEvents, frame: Int64s, names: list[str], run: _TracedRun) -> Int64s:
-    """Return the self time of each event if its thread runs no steps and does nothing in it, else 0."""
-    idle = np.array([is_idle(name) for name in names], np.bool_)
-    resting = (frame >= 0) & ~run.runs_steps[seen.thread] & idle[seen.label[frame]]
-    return np.where(resting, seen.self_ps, 0)
 
 
 def _find_work_elsewhere(host: Host, origins: EventOrigins, seen: _TracedEvents) -> tuple[Int32s, Int64s, Int64s]:
@@ -656,7 +651,15 @@ def make_stack_rows(hosts: Sequence[PythonCalls]) -> StackRows:
     for host in hosts:
         tree, shift = host.tree, len(growth)
         for node, label in zip(tree.parent.tolist(), tree.label.tolist(), strict=True):
-            kind, name, source = _describe_node(host, label, len(hosts) > 1)
+            kind, name = REST, "(smaller)"
+            source: str | None = None
+            if label != LEFT_OUT and label >= len(host.names):
+                thread = host.threads[label - len(host.names)]
+                kind, name = THREAD, f"{host.host} {thread}" if len(hosts) > 1 else thread
+            elif label != LEFT_OUT:
+                kind, name = int(host.kinds[label]), host.names[label]
+                if kind == FUNCTION:
+                    name, source = parse_frame(name).function, format_source(name)
             growth.added(node + shift if node >= 0 else 0, kind, name)
             sources.append(source)
         parts.append((tree.calls, tree.own, tree.total))
@@ -676,16 +679,3 @@ def make_stack_rows(hosts: Sequence[PythonCalls]) -> StackRows:
         total[order, THREAD_PS],
         total[order, DEVICE_PS],
     )
-
-
-def _describe_node(host: PythonCalls, label: int, several: bool) -> tuple[int, str, str | None]:
-    """Return kind, name and source of a node."""
-    if label == LEFT_OUT:
-        return REST, "(smaller)", None
-    if label >= len(host.names):
-        thread = host.threads[label - len(host.names)]
-        return THREAD, f"{host.host} {thread}" if several else thread, None
-    name = host.names[label]
-    if host.kinds[label] == FUNCTION:
-        return FUNCTION, parse_frame(name).function, format_source(name)
-    return int(host.kinds[label]), name, None

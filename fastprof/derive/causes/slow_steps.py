@@ -217,7 +217,12 @@ def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
     program."""
     groups, events = made_from.groups, made_from.groups.events
     begin, end = _find_step_spans(database)
-    kinds = _number_alike(groups, database)
+    title = {label: _NUMBER.sub("", label) for label in set(database.label)}
+    number = {name: place for place, name in enumerate(sorted(set(title.values())))}
+    programs = find_main_programs(groups, database.step)
+    programs = programs - programs.min(initial=0)
+    of_title = np.array([number[title[label]] for label in database.label], np.int64)
+    kinds = np.unique(of_title * (programs.max(initial=0) + 1) + programs, return_inverse=True)[1]
     parts: list[Differences] = []
     fit = np.flatnonzero(database.complete & (end > begin))
     fit = fit[np.argsort(kinds[fit], kind="stable")]
@@ -225,27 +230,19 @@ def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
         out, median = find_outliers((end - begin)[steps])
         if out.any():
             parts.append(_compare_categories(database, steps, out, (end - begin)[steps[out]], median))
-            late, usual = _select_compared(steps, out, end - begin)
+            late, usual = steps[out], steps[~out]
+            late = late[np.argsort(-(end - begin)[late], kind="stable")[:_MOST_COMPARED]]
+            count = min(_MOST_COMPARED, len(usual))
+            usual = usual[np.arange(count) * len(usual) // count]  # spread over all of them
             times = _sum_times_by_name(events, np.sort(np.concatenate([late, usual])), begin, end, made_from.marked)
             parts.append(_compare_names(times, late, usual, end - begin, median))
-    every = _sort_rows(Differences.joined(parts))
+    every = Differences.joined(parts)
+    every = every[sort_rows(every.step, every.usual_ps - every.time_ps, every.kind)]
     names = [
         None if name < 0 else OWN_CATEGORIES[name].name if kind == _CATEGORY else events.names[name]
         for kind, name in zip(every.kind.tolist(), every.name.tolist(), strict=True)
     ]
     return SlowSteps(every, names)
-
-
-def _number_alike(groups: Groups, database: StepDatabase) -> Int64s:
-    """Return the kind of each step: its name without its number, and the program that it runs most, as one number."""
-    title = {label: _NUMBER.sub("", label) for label in set(database.label)}
-    number = {name: place for place, name in enumerate(sorted(set(title.values())))}
-    programs = find_main_programs(groups, database.step)
-    programs = programs - programs.min(initial=0)
-    of_title = np.array([number[title[label]] for label in database.label], np.int64)
-    both = of_title * (programs.max(initial=0) + 1) + programs
-    kinds: Int64s = np.unique(both, return_inverse=True)[1]
-    return kinds
 
 
 def find_outliers(duration: Int64s) -> tuple[Bools, int]:
@@ -257,14 +254,6 @@ def find_outliers(duration: Int64s) -> tuple[Bools, int]:
     excess = duration - median
     is_outlier = (excess > _DEVIATIONS * deviation) & (excess > median // _TENTH)
     return is_outlier & (2 * int(is_outlier.sum()) < len(is_outlier)), median
-
-
-def _select_compared(steps: Int64s, out: Bools, duration: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the longest outlier steps, and some other steps, spread over all of them."""
-    late, usual = steps[out], steps[~out]
-    late = late[np.argsort(-duration[late], kind="stable")[:_MOST_COMPARED]]
-    places = np.arange(min(_MOST_COMPARED, len(usual))) * len(usual) // min(_MOST_COMPARED, len(usual))
-    return late, usual[places]
 
 
 def _compute_median(values: Int64s) -> int:
@@ -340,7 +329,11 @@ def _sum_times_by_name(events: HostEvents, steps: Int64s, begin: Int64s, end: In
     time = np.where(kind[event] == _ANNOTATION, np.where(again[event], 0, part), own)
     counts = (time > 0) & (kind[event] >= 0)
     event, place, time = event[counts], place[counts], time[counts]
-    name = kind[event] * (len(events.names) + 1) + _find_first_of_name(events, meta)[event] + 1  # 0: it has no name
+    first_of_name: dict[str, int] = {}  # several rows of metadata may share a name
+    named = np.full(len(events.names), -1, np.int64)
+    for number in np.unique(meta).tolist():
+        named[number] = first_of_name.setdefault(events.names[number], number)
+    name = kind[event] * (len(events.names) + 1) + named[meta[event]] + 1  # 0: it has no name
     on_line = np.repeat(np.arange(len(lines)), np.diff(first_of_line))[event]
     keys, number = number_values((name * len(order) + place) * len(lines) + on_line)
     total = np.zeros(len(keys), np.int64)
@@ -418,28 +411,16 @@ def _classify_events(events: HostEvents, rows: Int64s, meta: Int64s, device: Boo
     """Return the kind of each event, or -1 for step markers and for waiting for what takes the time."""
     used, number = number_values(meta)
     of_category = kinds_by_category(events)
+    named = [(events.names[number], of_category[number]) for number in used.tolist()]
     by_name = np.array(
-        [_classify_name(events.names[number], of_category[number]) for number in used.tolist()], np.int64
+        [-1 if _WAIT.search(name) else _OF_NAME.get(known or classify_name(name), _EVENT) for name, known in named],
+        np.int64,
     )
     kind = np.where(device, _OP, by_name[number.reshape(-1)])
     for stat, value in (("hlo_op", _OP), ("step_num", -1)):
         kind[np.isin(rows, events.stat(stat).rows)] = value
     kind[meta < 0] = -1
     return kind
-
-
-def _classify_name(name: str, of_category: int) -> int:
-    return -1 if _WAIT.search(name) else _OF_NAME.get(of_category or classify_name(name), _EVENT)
-
-
-def _find_first_of_name(events: HostEvents, meta: Int64s) -> Int64s:
-    """Return the first row of metadata that has the name of each row."""
-    first: dict[str, int] = {}
-    used = np.unique(meta).tolist()
-    table = np.full(len(events.names), -1, np.int64)
-    for number in used:
-        table[number] = first.setdefault(events.names[number], number)
-    return table[meta]
 
 
 def _compare_names(times: _NameTimes, late: Int64s, usual: Int64s, duration: Int64s, median: int) -> Differences:
@@ -493,7 +474,3 @@ def _make_rows(
         time,
         usual,
     )
-
-
-def _sort_rows(rows: Differences) -> Differences:
-    return rows[sort_rows(rows.step, rows.usual_ps - rows.time_ps, rows.kind)]

@@ -128,7 +128,12 @@ class HostBudget:
     def for_others(self) -> HostBudget:
         """Drop what only the tables of gaps show: time in a step by device, except communication, and events in steps.
         Devices that all work, or that none does, share the time of the first of them."""
-        like, budget, explained = self._like(), self.budget, self.explained
+        budget, explained = self.budget, self.explained
+        busy = (self.causes.kind == COMPUTE) | (self.causes.kind == COMMUNICATION)
+        works = np.bincount(self.causes.device, self.causes.time_ps * busy, len(self.devices)) > 0
+        like = _NO_NUMBERS["none"]
+        if len(works):
+            like = np.where(works, works.argmax(), (~works).argmax()).astype(np.int32)
         device = np.where(budget.cause == _COMMUNICATION, budget.device, like[budget.device])
         rows, place = _find_firsts(budget.cause, device, budget.step)
         merged = replace(budget[rows], device=device[rows], time_ps=sum_by(place, budget.time_ps, len(rows)))
@@ -138,14 +143,6 @@ class HostBudget:
         times = sum_by(place, explained.time_ps, len(rows))
         of_events = replace(explained[rows], device=device[rows], time_ps=times)
         return replace(self, budget=merged, explained=of_events, events=self.events[:0].copy())
-
-    def _like(self) -> Int32s:
-        """Return the first device that works, of those that do, and the first that does not, of the others."""
-        busy = (self.causes.kind == COMPUTE) | (self.causes.kind == COMMUNICATION)
-        works = np.bincount(self.causes.device, self.causes.time_ps * busy, len(self.devices)) > 0
-        return (
-            np.where(works, works.argmax(), (~works).argmax()).astype(np.int32) if len(works) else _NO_NUMBERS["none"]
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +327,14 @@ def make_host_budget(
         np.repeat(np.arange(-1, len(times)), list(map(len, parts))).astype(np.int32) for parts in (sums, explained)
     )
     transfers = times[0].ran.transfers if times else ()
-    explanations = _name_explanations(events, transfers, np.concatenate(explained), of_explained)
+    explaining = np.concatenate(explained)
+    explanations = ExplainedTime(
+        of_explained,
+        explaining["kind"].astype(np.uint8),
+        explaining["cause"].astype(np.uint8),
+        explaining["time"].copy(),
+        _get_texts(events, transfers, explaining["group"].copy()),
+    )
     return HostBudget(
         events.host,
         tuple(time.ran.name for time in times),
@@ -353,6 +357,7 @@ def make_host_budget(
 
 
 def _explain_causes(rows: Records, device: Int32s, explained: ExplainedTime) -> CauseTimes:
+    """Sum time by device, kind and cause, each with its explanation of the most time, or None if there is none."""
     place, count = _number_alike(device, rows["cause"], rows["kind"])
     longest = _find_longest(place, rows["longest"], count)
     times = CauseTimes(
@@ -365,19 +370,13 @@ def _explain_causes(rows: Records, device: Int32s, explained: ExplainedTime) -> 
         rows["longest_begin"][longest],
         np.full(count, None, np.object_),
     )
-    return replace(times, event=_choose_explanations(times, explained))
-
-
-def _choose_explanations(rows: CauseTimes, explained: ExplainedTime) -> Objects:
-    """Return the explanation of each row with the most time, or None if there is none."""
     known = explained[explained.event != None]  # noqa: E711  by element
     known = known[sort_rows(_number_places(known), known.time_ps)]
-    places, wanted = _number_places(known), _number_places(rows)
+    places, wanted = _number_places(known), _number_places(times)
     at = find_last_started(places, wanted)
-    explanations = _make_objects([None] * len(rows))
-    has = (at >= 0) & (places[np.maximum(at, 0)] == wanted) if len(known) else np.zeros(len(rows), np.bool_)
-    explanations[has] = known.event[at[has]]
-    return explanations
+    has = (at >= 0) & (places[np.maximum(at, 0)] == wanted) if len(known) else np.zeros(count, np.bool_)
+    times.event[has] = known.event[at[has]]
+    return times
 
 
 def _number_places(rows: CauseTimes | ExplainedTime) -> Int64s:
@@ -413,18 +412,6 @@ def _number_explanations(events: HostEvents, pieces: Records) -> Int32s:
     names = len(events.names)
     moved = np.where(pieces["transfer"] >= 0, pieces["transfer"] + names, -1)
     return np.where(pieces["row"] >= 0, events.meta[pieces["row"]] % names, moved).astype(np.int32)
-
-
-def _name_explanations(
-    events: HostEvents, transfers: Sequence[Transfer], rows: Records, device: Int32s
-) -> ExplainedTime:
-    return ExplainedTime(
-        device,
-        rows["kind"].astype(np.uint8),
-        rows["cause"].astype(np.uint8),
-        rows["time"].copy(),
-        _get_texts(events, transfers, rows["group"].copy()),
-    )
 
 
 def _find_longest(place: Int32s, duration: Int64s, count: int) -> Int64s:

@@ -26,7 +26,7 @@ from fastprof.derive.communication.clocks import (
     find_median_of_others,
     measure_gaps,
 )
-from fastprof.schema.columns import Bools, Int64s, sort_rows, sum_by
+from fastprof.schema.columns import Int64s, sort_rows, sum_by
 from fastprof.schema.value_classes import dataclass
 
 LEAST_SHARE: Final = 0.01
@@ -114,7 +114,15 @@ class _MeetingLinks:
     def __init__(self, rows: MeetingRows) -> None:
         count = int(rows.meeting.max()) + 1 if len(rows) else 0
         self.rows, self.last = rows, find_last_rows(rows, count)
-        self.previous = _find_previous(rows)
+        self.previous = np.full(len(rows), -1, np.int64)
+        order = sort_rows(rows.host, rows.end_ps, rows.begin_ps)
+        bounds = np.flatnonzero(np.diff(rows.host[order], prepend=-1, append=-1))
+        for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            own = order[first:last]
+            ended = np.searchsorted(rows.end_ps[own], rows.begin_ps[own], side="right")
+            at = np.minimum(ended, np.arange(len(own))) - 1  # a collective that takes no time has ended when it begins
+            self.previous[own] = np.where(at >= 0, own[np.maximum(at, 0)], -1)
+        del order
         has = self.previous >= 0
         self.apart = rows.begin_ps - rows.end_ps[self.previous]
         hidden = rows.hidden_ps[self.previous] if len(rows.hidden_ps) else 0
@@ -127,22 +135,13 @@ class _MeetingLinks:
         self.net[has] = self.work[has] - find_median_of_others(rows.meeting[has], self.work[has])
 
 
-def _find_previous(rows: MeetingRows) -> Int64s:
-    order = sort_rows(rows.host, rows.end_ps, rows.begin_ps)
-    previous = np.full(len(rows), -1, np.int64)
-    bounds = np.flatnonzero(np.diff(rows.host[order], prepend=-1, append=-1))
-    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        own = order[first:last]
-        ended = np.searchsorted(rows.end_ps[own], rows.begin_ps[own], side="right")
-        at = np.minimum(ended, np.arange(len(own))) - 1  # a collective that takes no time has ended when it begins
-        previous[own] = np.where(at >= 0, own[np.maximum(at, 0)], -1)
-    return previous
-
-
 def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sums: dict[str, Int64s]) -> MeetingPath:
     """Walk the critical path of a part, and add to the sums of its hosts."""
     rows = seen.rows
-    top = _find_last_end(rows, (clocks.fit.part == part)[rows.host])
+    hosts = clocks.fit.part == part
+    mine = hosts[rows.host]
+    latest = np.flatnonzero(mine & (rows.end_ps == rows.end_ps[mine].max()))
+    top = int(latest[np.argmin(rows.host[latest])])  # of the first host if several end last
     left, arrived = _walk_back(seen, top)
     transfer = int((rows.end_ps[left] - rows.begin_ps[arrived]).sum())
     path = arrived[:-1]  # nothing is known of the work before the first meeting
@@ -155,23 +154,26 @@ def _walk_path(part: int, seen: _MeetingLinks, step: Int64s, clocks: Clocks, sum
     np.add.at(sums["net"], host, net)
     saved = np.minimum(excess, seen.ahead[meeting])
     sums["saved"] += sum_by(host, saved, count)
-    sums["steps"] += _count_steps(host[excess > 0], meeting[excess > 0], step, count)
-    hosts = clocks.fit.part == part
+    late_host, late_meeting = host[excess > 0], meeting[excess > 0]
+    late_step = np.where(step[late_meeting] >= 0, step[late_meeting], -1 - late_meeting)  # outside of steps: its own
+    pairs = np.unique(np.column_stack([late_host, late_step]), axis=0)
+    sums["steps"] += np.bincount(pairs[:, 0], minlength=count)
     time = int(rows.end_ps[top] - rows.begin_ps[arrived[-1]])
     error = int(clocks.fit.error_ps[hosts].max())
-    named, following = _choose_host(np.where(hosts, sums["excess"], -1), sums["net"], sums["steps"], time, error)
+    most_excess = np.where(hosts, sums["excess"], -1)
+    order = np.argsort(-most_excess, kind="stable")
+    first, most = int(order[0]), int(most_excess[order[0]])
+    following = max(int(most_excess[order[1]]), 0) if len(order) > 1 else 0
+    steps = int(sums["steps"][first])
+    is_first = most >= max(1, LEAST_SHARE * time) and most >= AHEAD * following and steps >= FEWEST_STEPS
+    is_clear = most >= CLEAR * error * steps and sums["net"][first] >= NET * most
+    named = first if is_first and is_clear else -1
     before = 0
     if named == rows.host[arrived[-1]]:
         own = np.sort(saved[host == named])
         before = min(int(own[len(own) // 2]), int(seen.ahead[rows.meeting[arrived[-1]]]))
-    order = (rows.host[arrived[::-1]].tolist(), rows.meeting[arrived[::-1]].tolist())
-    return MeetingPath(part, time, int(work.sum()), transfer, named, following, before, *order)
-
-
-def _find_last_end(rows: MeetingRows, mine: Bools) -> int:
-    """Return which of the chosen rows ends last, the one of the first host if there are several."""
-    at = np.flatnonzero(mine & (rows.end_ps == rows.end_ps[mine].max()))
-    return int(at[np.argmin(rows.host[at])])
+    in_order = (rows.host[arrived[::-1]].tolist(), rows.meeting[arrived[::-1]].tolist())
+    return MeetingPath(part, time, int(work.sum()), transfer, named, following, before, *in_order)
 
 
 def _walk_back(seen: _MeetingLinks, top: int) -> tuple[Int64s, Int64s]:
@@ -187,20 +189,3 @@ def _walk_back(seen: _MeetingLinks, top: int) -> tuple[Int64s, Int64s]:
         arrived.append(int(seen.last[meeting]))
         row = int(seen.previous[arrived[-1]])
     return np.array(left), np.array(arrived)
-
-
-def _count_steps(host: Int64s, meeting: Int64s, step: Int64s, count: int) -> Int64s:
-    """Count the steps of each host; a meeting outside of steps counts as a step."""
-    of = np.where(step[meeting] >= 0, step[meeting], -1 - meeting)
-    pairs = np.unique(np.column_stack([host, of]), axis=0)
-    return np.bincount(pairs[:, 0], minlength=count)
-
-
-def _choose_host(excess: Int64s, net: Int64s, steps: Int64s, time_ps: int, error_ps: int) -> tuple[int, int]:
-    """Return the host to name, or -1, and the next largest excess."""
-    order = np.argsort(-excess, kind="stable")
-    first, most = int(order[0]), int(excess[order[0]])
-    following = max(int(excess[order[1]]), 0) if len(order) > 1 else 0
-    is_first = most >= max(1, LEAST_SHARE * time_ps) and most >= AHEAD * following and steps[first] >= FEWEST_STEPS
-    is_clear = most >= CLEAR * error_ps * int(steps[first]) and net[first] >= NET * most
-    return (first if is_first and is_clear else -1), following

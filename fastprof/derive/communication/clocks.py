@@ -104,16 +104,14 @@ def fit_clocks(rows: MeetingRows, count: int, every: MeetingRows | None = None) 
     offset, parent, shared = _estimate_start(some, reference, meetings)
     line = _RobustLines(some, offset, reference)
     line.fit()
-    bounding = rows if every is None else _select_in_parts(every, rows, reference)
+    bounding = rows
+    if every is not None:  # of the meetings whose hosts are all of one part
+        part = np.where(np.bincount(rows.host, minlength=len(reference)) > 0, reference, -1)[every.host]
+        meetings = int(every.meeting.max(initial=-1)) + 1
+        least, most = _find_least(every.meeting, part, meetings), _find_most(every.meeting, part, meetings)
+        bounding = every.take(((least == most) & (least >= 0))[every.meeting])
+        del part, least, most
     return _fit_lines(rows, bounding, line, offset, reference, _ReferencePath(parent, shared))
-
-
-def _select_in_parts(every: MeetingRows, rows: MeetingRows, reference: Int64s) -> MeetingRows:
-    """Return the rows of meetings whose hosts are all of one part."""
-    part = np.where(np.bincount(rows.host, minlength=len(reference)) > 0, reference, -1)[every.host]
-    count = int(every.meeting.max(initial=-1)) + 1
-    least, most = _find_least(every.meeting, part, count), _find_most(every.meeting, part, count)
-    return every.take(((least == most) & (least >= 0))[every.meeting])
 
 
 def sort_meeting_rows(rows: MeetingRows) -> MeetingRows:
@@ -489,7 +487,9 @@ def compare_clocks(met: HostMeetings, names: Sequence[str], shift: Int64s | None
     by_reference = MeetingRows(rows.meeting, order[rows.host], begin, end, rows.hidden_ps)
     del rows, begin, end  # there are many
     attended = np.bincount(by_reference.host, minlength=count)
-    slack = np.where(attended < FEWEST, 0, 3 * np.minimum(fit.residual_ps, _find_usual_residual(fit)))
+    residual = find_medians(np.maximum(fit.part, 0), fit.residual_ps, int(fit.part.max(initial=0)) + 1)
+    usual = _SCATTER * residual[fit.part]  # of the part: a host that does not fit at all cannot hide behind its own
+    slack = np.where(attended < FEWEST, 0, 3 * np.minimum(fit.residual_ps, usual))
     violated = _find_violations(by_reference, slack)
     known = (fit.part >= 0) & ~_find_contradictory(by_reference, violated, fit)[fit.part] & (fit.error_ps >= 0)
     doubtful = _find_contradictory(by_reference, _find_violations(by_reference, 0 * slack), fit)[fit.part]
@@ -515,13 +515,6 @@ def _rank_rows(rows: MeetingRows, rank: Int64s) -> MeetingRows:
     """Drop damaged rows, number hosts in the order of their names, and sort by host."""
     rows = _drop_bad_rows(rows)
     return sort_meeting_rows(MeetingRows(rows.meeting, rank[rows.host], rows.begin_ps, rows.end_ps, rows.hidden_ps))
-
-
-def _find_usual_residual(fit: ClockFit) -> Int64s:
-    """Return the usual residual of each host's part, so that a host that does not fit at all cannot hide behind its
-    own."""
-    usual = find_medians(np.maximum(fit.part, 0), fit.residual_ps, int(fit.part.max(initial=0)) + 1)
-    return np.asarray(_SCATTER * usual[fit.part])
 
 
 def _find_violations(rows: MeetingRows, slack_ps: Int64s) -> Bools:

@@ -180,7 +180,12 @@ class Assignments:
         """Return the group of each of some devices, given by their places among the ids, or -1."""
         key = (program_id, payload.is_global)
         if key not in self._numbers:
-            self._numbers[key] = self._assigned(program_id, is_global=payload.is_global)
+            # Global ids count the partitions of a replica, then of the next. Others count replicas, and are unknown if
+            # groups are of replicas within partitions.
+            layout, numbers = self.layout(program_id), None
+            if layout is not None and (payload.is_global or layout.shape[1] == 1):
+                numbers = {device: number for number, device in enumerate(layout.ravel().tolist())}
+            self._numbers[key] = numbers
         known, groups = self._numbers[key], parse_groups(payload.groups)
         team = np.full(len(devices), -1, np.int64)
         if known is None or groups is None:
@@ -202,14 +207,6 @@ class Assignments:
 
     def id_of(self, place: int) -> int | None:
         return self._ids[place]
-
-    def _assigned(self, program_id: int, *, is_global: bool) -> Mapping[int, int] | None:
-        """Return the number of each device in the groups, by its id. Global ids count the partitions of a replica, then
-        of the next; others count replicas. None: it is unknown, or groups are of replicas within partitions."""
-        layout = self.layout(program_id)
-        if layout is None or not (is_global or layout.shape[1] == 1):
-            return None
-        return {device: number for number, device in enumerate(layout.ravel().tolist())}
 
 
 def _read_layout(module: HloModule) -> Int64s | None:
@@ -404,6 +401,10 @@ def find_device_arrivals(
     ``group``: of these; ``hidden_ps``: of all flights."""
     duration_ps = flights.end_ps[chosen] - flights.begin_ps[chosen]
     blocks = np.full(len(chosen), True) if is_gpu else ~flights.aloft[chosen]
+    waited = np.zeros(len(chosen), np.bool_)
+    ends = flights.done_ps[flights.done_ps > 0]
+    if len(ends):  # the op that ends a flight and does not wait only checks it: on TPUs that takes 1 to 4 ns
+        waited = flights.done_ps[chosen] > _WAITS * int(ends.min())
     times = (flights.clock_begin_ps[chosen], flights.clock_end_ps[chosen], duration_ps)
     return DeviceArrivals(
         flights.op[chosen],
@@ -411,16 +412,9 @@ def find_device_arrivals(
         *times,
         blocks,
         flights.bytes[chosen],
-        _has_waited(flights)[chosen],
+        waited,
         hidden_ps[chosen],
     )
-
-
-def _has_waited(flights: Flights) -> Bools:
-    """Return whether the op that ends each flight waited for it: it took much longer than the shortest such op of the
-    core, which only checks whether the flight is over. On TPUs that takes 1 to 4 ns."""
-    ends = flights.done_ps[flights.done_ps > 0]
-    return flights.done_ps > _WAITS * int(ends.min()) if len(ends) else np.zeros(len(flights), np.bool_)
 
 
 def join_arrivals(parts: Sequence[DeviceArrivals], teams: Sequence[Int64s], *, sized: bool) -> HostArrivals:
@@ -474,22 +468,18 @@ def keep_middle_steps(every: HostArrivals, complete: Int64s, most: int) -> HostA
     steps = entire if len(entire) >= FEWEST_STEPS else steps
     steps = steps[np.argsort(begin[steps], kind="stable")]
     chosen = np.zeros(len(every.groups), np.bool_)
-    chosen[steps[_find_middle(count[steps], most)]] = True
+    # the longest range around the middle with at most ``most`` rows, but at least FEWEST_STEPS
+    upto = np.append(0, np.cumsum(count[steps]))
+    size = np.arange(1, len(steps) + 1)
+    first = (len(steps) - size) // 2
+    fits = int(np.count_nonzero(upto[first + size] - upto[first] <= most))
+    fits = min(max(fits, FEWEST_STEPS), len(steps))
+    first_step = (len(steps) - fits) // 2
+    chosen[steps[first_step : first_step + fits]] = True
     rows = np.flatnonzero(chosen[every.group])
     columns = {name: getattr(every, name) for name in _BY_ROW}
     columns = {name: column[rows] if len(column) else column for name, column in columns.items()}
     return replace(every, **columns, of_steps=len(steps))
-
-
-def _find_middle(count: Int64s, most: int) -> slice:
-    """Return the longest range around the middle with at most ``most`` rows, but at least FEWEST_STEPS."""
-    upto = np.append(0, np.cumsum(count))
-    size = np.arange(1, len(count) + 1)
-    first = (len(count) - size) // 2
-    fits = int(np.count_nonzero(upto[first + size] - upto[first] <= most))
-    fits = min(max(fits, FEWEST_STEPS), len(count))
-    first_step = (len(count) - fits) // 2
-    return slice(first_step, first_step + fits)
 
 
 class KeptSteps(NamedTuple):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from fastprof.derive.communication.blame import Blame
 from fastprof.derive.communication.clocks import Clocks
-from fastprof.derive.communication.collectives import NO_PAYLOAD, Payload, parse_payload
+from fastprof.derive.communication.collectives import NO_PAYLOAD, parse_payload
 from fastprof.derive.communication.communication_sums import (
     HostStepSums,
     MergedOperations,
@@ -24,12 +24,11 @@ from fastprof.derive.communication.communication_sums import (
     unpack_spans,
 )
 from fastprof.derive.communication.device_links import HostDeviceNames, list_links, measure_rates
-from fastprof.derive.communication.flights import NO_BYTES, WHAT, Operation, SpanSums
+from fastprof.derive.communication.flights import NO_BYTES, WHAT, SpanSums
 from fastprof.derive.communication.host_communication import CommunicatingDevice, HostCommunication
 from fastprof.derive.communication.meetings import Meetings
 from fastprof.derive.devices.communication_kinds import BETWEEN_DEVICES, KINDS, SCOPES, WITH_HOST, WITHIN_DEVICE
 from fastprof.schema.columns import (
-    Float64s,
     Int64s,
     find_first_rows,
     join_parts,
@@ -428,10 +427,16 @@ def make_devices(kept: Sequence[HostCommunication], each: Devices) -> pa.Table:
 
 def _join_rows(devices: Devices, device: Int64s, sums: Sequence[SpanSums], **rest: Any) -> Any:
     """Join the spans of all hosts, so that tables are built once, not once a host."""
+    exposed_in = {}
+    for scope in SCOPES:
+        chosen = ((host_sums, _IN_SCOPE[scope][host_sums.kinds]) for host_sums in sums)
+        exposed_in[scope] = join_parts(
+            np.asarray(host_sums.kind_exposed_ps[:, kinds].sum(axis=1)) for host_sums, kinds in chosen
+        )
     return SimpleNamespace(
         devices=devices,
         device=device,
-        exposed_in={scope: join_parts(_sum_exposed_in(scope, host_sums) for host_sums in sums) for scope in SCOPES},
+        exposed_in=exposed_in,
         **{name: join_parts(getattr(host_sums, name) for host_sums in sums) for name in _FIGURES},
         **rest,
     )
@@ -440,10 +445,6 @@ def _join_rows(devices: Devices, device: Int64s, sums: Sequence[SpanSums], **res
 _FIGURES: Final = (
     "begin_ps", "duration_ps", "compute_ps", "communication_ps", "hidden_ps", "exposed_ps", "idle_ps",
 )  # fmt: skip
-
-
-def _sum_exposed_in(scope: str, sums: SpanSums) -> Int64s:
-    return np.asarray(sums.kind_exposed_ps[:, _IN_SCOPE[scope][sums.kinds]].sum(axis=1))
 
 
 _IN_SCOPE: Final = {scope: np.array([kind.scope == scope for kind in KINDS]) for scope in SCOPES}
@@ -588,8 +589,24 @@ def make_operations(ran: OperationSums, every: MergedOperations) -> pa.Table:
     payloads = [parse_payload(op.kind, op.text) if op.text else NO_PAYLOAD for op in ops]
     recorded = zip(payloads, ops, strict=True)
     payloads = [replace(shape, size=op.group_size) if op.group_size else shape for shape, op in recorded]
-    size, moved = _measure_sizes(payloads, sums.pop("bytes"), sums["count"])
-    columns = sums | _measure_rates(ops, payloads, size, moved, sums["time_ps"], sums["min_ps"]) | {
+    # bytes as recorded by events, maybe of several sizes, else by instructions
+    recorded_bytes, count = sums.pop("bytes"), np.maximum(sums["count"], 1)
+    sizes = (payload.bytes for payload in payloads)
+    size = np.array([NO_BYTES if each is None else min(each, _MOST_BYTES) for each in sizes], np.int64)
+    moved = np.where((size >= 0) & (size <= _MOST_BYTES // count), size * sums["count"], NO_BYTES)
+    is_unknown = recorded_bytes == NO_BYTES
+    size = np.where(is_unknown, size, recorded_bytes // count)
+    moved = np.where(is_unknown, moved, recorded_bytes)
+    factors = [payload.bus_factor(op.kind) for payload, op in zip(payloads, ops, strict=True)]
+    factor = np.array([np.nan if known is None else known for known in factors])
+    is_sized, least = np.array([payload.bytes is not None for payload in payloads], np.bool_), sums["min_ps"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        best = np.where((size < 0) | (least <= 0) | ~is_sized, np.nan, size / least * 1e12)
+    rate = measure_rates(moved, sums["time_ps"])
+    columns = sums | {
+        "algorithm_bytes_per_s": rate,
+        "bus_bytes_per_s": rate * factor,
+        "best_bus_bytes_per_s": best * factor,
         "program_id": np.array([op.program_id for op in ops], np.int64),
         "kind": np.array([op.kind.number for op in ops]),
         "device_count": sums["devices"],
@@ -601,29 +618,6 @@ def make_operations(ran: OperationSums, every: MergedOperations) -> pa.Table:
 
 
 _MOST_BYTES = 2**62
-
-
-def _measure_sizes(payloads: Sequence[Payload], recorded: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
-    """Return bytes of an occurrence, and of all: as ``recorded`` by events, maybe of several sizes, else by
-    instructions, or NO_BYTES if unknown."""
-    unknown = recorded == NO_BYTES
-    sizes = (payload.bytes for payload in payloads)
-    each = np.array([NO_BYTES if size is None else min(size, _MOST_BYTES) for size in sizes], np.int64)
-    most = np.where((each >= 0) & (each <= _MOST_BYTES // np.maximum(count, 1)), each * count, NO_BYTES)
-    return np.where(unknown, each, recorded // np.maximum(count, 1)), np.where(unknown, most, recorded)
-
-
-def _measure_rates(
-    ops: Sequence[Operation], payloads: Sequence[Payload], size: Int64s, moved: Int64s, time: Int64s, least: Int64s
-) -> dict[str, Float64s]:
-    """Return columns of bytes per second, with NaN if unknown."""
-    factors = [payload.bus_factor(op.kind) for payload, op in zip(payloads, ops, strict=True)]
-    factor = np.array([np.nan if known_factor is None else known_factor for known_factor in factors])
-    known = np.array([payload.bytes is not None for payload in payloads], np.bool_)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        best = np.where((size < 0) | (least <= 0) | ~known, np.nan, size / least * 1e12)
-    rate = measure_rates(moved, time)
-    return {"algorithm_bytes_per_s": rate, "bus_bytes_per_s": rate * factor, "best_bus_bytes_per_s": best * factor}
 
 
 # ---- meetings

@@ -141,7 +141,10 @@ def list_host_links(
     if len(of_devices) > 1:
         device = np.where(every.numbering == RANK, -1, device)
     device, *columns = _group_links(every, [device, every.peer, every.numbering, every.sends, every.kind], device)
-    kept = _select_slowest(DeviceLinks(*columns), max(MOST_LINKS // max(session_hosts, 1), FEWEST_LINKS))
+    kept, most = np.arange(len(device)), max(MOST_LINKS // max(session_hosts, 1), FEWEST_LINKS)
+    if len(kept) > most:
+        grouped = DeviceLinks(*columns)
+        kept = np.sort(sort_by_rate(grouped.bytes, grouped.time_ps)[:most])
     named = {name: narrow_column(column[kept]) for name, column in zip(DeviceLinks._fields, columns, strict=True)}
     ids = [assignments.id_of(place) for place in range(len(of_devices))]
     return HostLinks(
@@ -200,13 +203,6 @@ def sort_by_rate(moved: Int64s, time_ps: Int64s) -> Int64s:
     """Return the order of links by bandwidth, then by time; those whose bandwidth is unknown are last."""
     rate = measure_rates(moved, time_ps)
     return sort_rows(np.where(np.isnan(rate), np.inf, rate), -time_ps)
-
-
-def _select_slowest(every: DeviceLinks, most: int) -> Int64s:
-    """Return the rows of the slowest links, in their order."""
-    if len(every.peer) <= most:
-        return np.arange(len(every.peer))
-    return np.sort(sort_by_rate(every.bytes, every.time_ps)[:most])
 
 
 # ---- whom an instruction names
@@ -320,14 +316,16 @@ class _LinkEnds:
                 self._ranks[own.rank] = None if own.rank in self._ranks else host
 
     def own(self, host: Int64s, device: Int64s, numbering: Int64s) -> Int64s:
-        rows = zip(host.tolist(), device.tolist(), numbering.tolist(), strict=True)
-        return np.array([self._own(*row) for row in rows], np.int64)
-
-    def _own(self, host: int, device: int, numbering: int) -> int:
-        rank = self._rank[host]
-        if numbering == RANK and self._ranks.get(rank) is not None:
-            return self._of_rank(rank)
-        return self._device(host, device) if device >= 0 else self._place((RANK, host, -1), host, "several devices")
+        places = []
+        for its_host, its_device, numbered in zip(host.tolist(), device.tolist(), numbering.tolist(), strict=True):
+            rank = self._rank[its_host]
+            if numbered == RANK and self._ranks.get(rank) is not None:
+                places.append(self._of_rank(rank))
+            elif its_device >= 0:
+                places.append(self._device(its_host, its_device))
+            else:
+                places.append(self._place((RANK, its_host, -1), its_host, "several devices"))
+        return np.array(places, np.int64)
 
     def others(self, host: Int64s, peer: Int64s, numbering: Int64s) -> Int64s:
         rows = zip(host.tolist(), peer.tolist(), numbering.tolist(), strict=True)

@@ -169,8 +169,10 @@ def read_payload_bytes(events: HostEvents, arguments: Int64s) -> Int64s:
     rows = arguments[at]
     sent, received = (join_values(*events.ints(name), rows) for name in (_SENT, _RECEIVED))
     types, named = join_values(*events.texts(_TYPE), rows), read_collective_names(events, rows)
-    sizes = {number: _get_type_size(events.text(number)) for number in np.unique(types[types >= 0]).tolist()} | {-1: 0}
-    gathers = {-1: False}
+    sizes, gathers = {-1: 0}, {-1: False}
+    for number in np.unique(types[types >= 0]).tolist():
+        type_name = events.text(number).lower()
+        sizes[number] = 1 if type_name.startswith(("float8", "float4_")) else _SIZES.get(type_name, 0)
     for number in np.unique(named[named >= 0]).tolist():
         gathers[number] = "allgather" in events.text(number).lower().replace("_", "")
     elements = np.where([gathers[number] for number in named.tolist()], received, sent)
@@ -196,12 +198,6 @@ def read_other_ranks(events: HostEvents, arguments: Int64s) -> tuple[Int64s, Boo
         for name in (_SOURCE, _TARGET)
     )
     return np.where(target >= 0, target, source), target >= 0
-
-
-def _get_type_size(type_name: str) -> int:
-    """Return the size of an element, or 0 if the type is unknown."""
-    lowered = type_name.lower()
-    return 1 if lowered.startswith(("float8", "float4_")) else _SIZES.get(lowered, 0)
 
 
 @compute_once
@@ -243,34 +239,31 @@ _KEEPS_SIZE: Final = (
 def add_host_collectives(
     events: HostEvents, activity: CoreActivity, rows: Int64s, operations: Operations
 ) -> CoreActivity:
-    """Add collectives of the host to what its only device did."""
+    """Add collectives of the host to what its only device did, with bytes by the shapes of their arguments if these are
+    recorded."""
     names = {meta: events.names[meta] for meta in np.unique(events.meta[rows]).tolist()}
     kinds = {meta: classify_call(name) for meta, name in names.items()}
     ops = {meta: operations.number(Operation(0, name, kinds[meta], "", "")) for meta, name in names.items()}
     op = np.array([ops[meta] for meta in events.meta[rows].tolist()], np.int32)
     start, duration = events.start_ps[rows], np.maximum(events.duration_ps[rows], 0)
     end = add_durations(start, duration)
+    columns = [join_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
+    first, place = number_distinct_rows([*columns, events.meta[rows].astype(np.int64)])
+    sizes = []
+    for at in first.tolist():
+        meta = int(events.meta[rows[at]])
+        dims, old, types = (int(column[at]) for column in columns)
+        shapes, element_types = (events.text(number) if number >= 0 else "" for number in (max(dims, old), types))
+        call = TorchCall(names[meta], shapes, element_types, "")
+        sizes.append((sum_argument_bytes(call) if kinds[meta] in _KEEPS_SIZE else 0) or NO_BYTES)
+    moved = np.array(sizes, np.int64)[place]
     aloft, done = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.int64)
-    more = Flights(op, start, end, start, end, duration, aloft, _measure_bytes(events, rows), done)
+    more = Flights(op, start, end, start, end, duration, aloft, moved, done)
     both = (
         np.concatenate([getattr(flights, name) for flights in (activity.flights, more)]) for name in Flights.__slots__
     )
     begin_ps, end_ps = min(activity.begin_ps, int(start.min())), max(activity.end_ps, int(end.max()))
     return replace(activity, flights=Flights(*both), begin_ps=begin_ps, end_ps=end_ps)
-
-
-def _measure_bytes(events: HostEvents, rows: Int64s) -> Int64s:
-    """Return the bytes of each collective by the shapes of its arguments, or NO_BYTES if these are not recorded."""
-    columns = [join_values(*events.texts(name), rows) for name in ARGUMENTS[:3]]
-    first, place = number_distinct_rows([*columns, events.meta[rows].astype(np.int64)])
-    sizes = []
-    for at in first.tolist():
-        name = events.names[events.meta[rows[at]]]
-        dims, old, types = (int(column[at]) for column in columns)
-        shapes, kinds = (events.text(number) if number >= 0 else "" for number in (max(dims, old), types))
-        size = sum_argument_bytes(TorchCall(name, shapes, kinds, "")) if classify_call(name) in _KEEPS_SIZE else 0
-        sizes.append(size or NO_BYTES)
-    return np.array(sizes, np.int64)[place]
 
 
 EVENT_STATS: Final = ("memcpy_details", *COLLECTIVE_STATS)
@@ -373,7 +366,11 @@ def _read_copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s
     if len(has):
         distinct, inverse = number_values(details.value[has])
         texts = events.all_texts(distinct)
-        targets = [_parse_target(text, plane) for text in texts]
+        targets = []  # device numbers, or -1 if a copy stays on its device
+        for text in texts:
+            destination = _DESTINATION.search(text)
+            to = -1 if destination is None or plane.ordinal is None else int(destination[1])
+            targets.append(-1 if to == plane.ordinal else to)
         moved[has] = np.array([parse_copy_bytes(text) or NO_BYTES for text in texts], np.int64)[inverse]
         elsewhere[has] = np.array([target >= 0 for target in targets], np.bool_)[inverse]
         counted = [_OTHER_NUMBERS not in text for text in texts]
@@ -385,10 +382,3 @@ def _read_copies(events: HostEvents, plane: Plane, rows: Int64s) -> tuple[Int64s
 
 _OTHER_NUMBERS: Final = "kind:Unknown"
 """Marker of details that count devices of ROCm, processors among them, differently from planes."""
-
-
-def _parse_target(details: str, plane: Plane) -> int:
-    """Return the device that a copy goes to, or -1 if it stays on this one."""
-    destination = _DESTINATION.search(details)
-    away = destination is not None and plane.ordinal is not None and int(destination[1]) != plane.ordinal
-    return int(destination[1]) if destination is not None and away else -1

@@ -113,23 +113,21 @@ def list_device_spans(
     gpus, cores = events.planes_of("GPU"), events.planes_of("TPU")
     if not gpus and not cores:
         return find_thread_spans(events, forest, computes)
+    own = []
     if cores:
         operations, activities = get_core_activities(events, cores, workers)
-        own = []
         for plane in cores:
             ops = list_op_events(events, plane)
             own.append(DeviceEvents(ops.rows, ops.start_ps, add_durations(ops.start_ps, ops.duration_ps)))
     else:
         operations, activities = get_gpu_activities(events, modules)
-        own = [read_row_times(events, _find_gpu_rows(plane)) for plane in gpus]
+        for plane in gpus:
+            lines = [line for line in plane.lines if not line.is_derived]
+            rows = join_parts((np.arange(line.first, line.last, dtype=np.int32) for line in lines), np.int32)
+            own.append(read_row_times(events, rows))
     transfers = [make_transfer(operation.name, operation.kind) for operation in operations.known]
     devices = zip(cores or gpus, activities, own, strict=True)
     return [_get_activity_spans(plane, did, transfers, its) for plane, did, its in devices if did is not None]
-
-
-def _find_gpu_rows(plane: Plane) -> Int32s:
-    lines = [line for line in plane.lines if not line.is_derived]
-    return join_parts((np.arange(line.first, line.last, dtype=np.int32) for line in lines), np.int32)
 
 
 def _get_activity_spans(
@@ -317,7 +315,14 @@ def _measure_device(
     flights = activity.flights
     chosen = np.flatnonzero(meets[flights.op])
     chosen = chosen[np.argsort(flights.begin_ps[chosen], kind="stable")]
-    group = _find_groups_at(flights.begin_ps[chosen], windows)
+    begins, group = flights.begin_ps[chosen], np.full(len(chosen), -1, np.int64)
+    if len(windows.group):  # of the step that began last, if it is not over
+        order = np.argsort(windows.begin_ps, kind="stable")
+        last = find_last_started(windows.begin_ps[order], begins)
+        place = order[np.maximum(last, 0)]
+        within = (last >= 0) & (begins - windows.begin_ps[place] < windows.duration_ps[place])
+        group = np.where(within, windows.group[place], -1)
+        del last, place, within
     return _DeviceMeasures(
         CommunicatingDevice(plane.name, windows.name, plane.kind == "SPARSECORE", len(windows.group)),
         steps,
@@ -403,14 +408,3 @@ def _extend_windows(events: HostEvents, groups: Groups, rows: Int64s, windows: _
     place = order[step[within]]
     np.maximum.at(duration, place, end[within] - begin[place])
     return windows._replace(duration_ps=duration)
-
-
-def _find_groups_at(times: Int64s, windows: _StepWindows) -> Int64s:
-    """Return the group of the step in which each time lies, the one that began last, or -1."""
-    if not len(windows.group):
-        return np.full(len(times), -1, np.int64)
-    order = np.argsort(windows.begin_ps, kind="stable")
-    last = find_last_started(windows.begin_ps[order], times)
-    place = order[np.maximum(last, 0)]
-    within = (last >= 0) & (times - windows.begin_ps[place] < windows.duration_ps[place])
-    return np.where(within, windows.group[place], -1)

@@ -315,6 +315,10 @@ class SessionArrivals:
         room."""
         step = numbers.of(arrivals.groups)
         op = places[arrivals.op] if len(arrivals) else np.zeros(0, np.int64)
+        sizes = np.full(len(arrivals), NO_BYTES, np.int64)
+        if len(arrivals.bytes):  # in an all-to-all each rank may have another
+            even = host.operations.kind != CommunicationKind.ALL_TO_ALL.number
+            sizes = np.where(even[arrivals.op], arrivals.bytes, NO_BYTES)
         rows = {
             "host": np.full(len(arrivals), self._hosts, np.int32),
             "device": arrivals.device.astype(np.int32) + np.int32(self._devices),
@@ -325,7 +329,7 @@ class SessionArrivals:
             "duration_ps": arrivals.duration_ps,
             "beyond_ps": arrivals.beyond_ps,
             "blocks": arrivals.blocks,
-            "size": _choose_sizes(host, arrivals),
+            "size": sizes,
             "waited": arrivals.waited if len(arrivals.waited) else np.zeros(len(arrivals), np.bool_),
             "hidden_ps": arrivals.hidden_ps if len(arrivals.hidden_ps) else np.zeros(len(arrivals), np.int64),
         }
@@ -461,14 +465,6 @@ _TYPES: Final = {
     "duration_ps": np.int64, "beyond_ps": np.int64, "blocks": np.bool_, "size": np.int64, "waited": np.bool_,
     "hidden_ps": np.int64,
 }  # fmt: skip
-
-
-def _choose_sizes(host: HostCommunication, arrivals: HostArrivals) -> Int64s:
-    """Return the size of each arrival, or NO_BYTES if it is unknown, or different on each rank."""
-    if not len(arrivals.bytes):
-        return np.full(len(arrivals), NO_BYTES, np.int64)
-    even = host.operations.kind != CommunicationKind.ALL_TO_ALL.number
-    return np.where(even[arrivals.op], arrivals.bytes, NO_BYTES)
 
 
 def _find_bounds(values: npt.NDArray[Any]) -> tuple[int, int]:

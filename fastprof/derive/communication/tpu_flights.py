@@ -74,7 +74,10 @@ def _find_flights(events: HostEvents, plane: Plane, ops: OpEvents, known: Instru
     start, duration, marks = ops.start_ps[order], ops.duration_ps[order], known.mark[instruction[order]]
     work, others = (np.frombuffer(part, STRETCH) for part in innermost_stretches(start, duration, marks, lines))
     chosen = np.flatnonzero(marks == COMMUNICATES)
-    chosen_ops = _find_ops(events, ops, order[chosen], instruction, known)
+    at = order[chosen]
+    own, begun, clock = instruction[at], ops.start_ps[at], events.start_ps[ops.rows[at]]
+    clock_end = clock + np.maximum(events.duration_ps[ops.rows[at]], 0)
+    chosen_ops = _CommunicationOps(own, known.role[own], begun, begun + ops.duration_ps[at], clock, clock_end)
     flights, flight_of_op = _pair_flights(events, plane, ops, chosen_ops, known)
     stood = others.copy()
     stood["row"] = flight_of_op[np.searchsorted(chosen, others["row"])]
@@ -138,21 +141,15 @@ class _AsyncRecords:
     done: Int64s
 
 
-def _find_ops(
-    events: HostEvents, core_ops: OpEvents, chosen: Int64s, instruction: Int64s, known: Instructions
-) -> _CommunicationOps:
-    rows, own, begin = core_ops.rows[chosen].astype(np.intp), instruction[chosen], core_ops.start_ps[chosen]
-    clock = events.start_ps[rows]
-    clock_end = clock + np.maximum(events.duration_ps[rows], 0)
-    return _CommunicationOps(own, known.role[own], begin, begin + core_ops.duration_ps[chosen], clock, clock_end)
-
-
 def _pair_flights(
     events: HostEvents, plane: Plane, core_ops: OpEvents, ops: _CommunicationOps, known: Instructions
 ) -> tuple[Flights, Int64s]:
     """Return the flights of a core, and the number of the flight of each of its ``ops``."""
     count = len(ops.instruction)
-    start = _pair_ops(ops, known)
+    start = np.full(count, -1, np.int64)  # the op that starts what each ends; -1 if nothing or unknown
+    both = np.flatnonzero((ops.role == START) | (ops.role == DONE))
+    before = find_latest_begin(known.start_key[ops.instruction[both]], ops.begin[both], ops.role[both] == START)
+    start[both[before >= 0]] = both[before[before >= 0]]
     aloft = _read_aloft(events, plane, core_ops, ops, known)
     # the line of asynchronous ops has pairs that ops do not record: in loops one iteration ends what another starts
     paired = (aloft.start >= 0) & (aloft.done >= 0)
@@ -178,16 +175,6 @@ def _make_flights(op: Int32s, times: Sequence[Int64s], aloft: Bools) -> Flights:
     begin, end, clock_begin, clock_end = times
     wait, moved = np.zeros(len(op), np.int64), np.full(len(op), NO_BYTES, np.int64)
     return Flights(op, begin, end, clock_begin, clock_end, wait, aloft, moved, wait.copy())
-
-
-def _pair_ops(ops: _CommunicationOps, known: Instructions) -> Int64s:
-    """Return, for each op, the place of the op that starts what it ends, or -1 if it ends nothing or its start is
-    unknown."""
-    start = np.full(len(ops.instruction), -1, np.int64)
-    both = np.flatnonzero((ops.role == START) | (ops.role == DONE))
-    before = find_latest_begin(known.start_key[ops.instruction[both]], ops.begin[both], ops.role[both] == START)
-    start[both[before >= 0]] = both[before[before >= 0]]
-    return start
 
 
 def _read_aloft(

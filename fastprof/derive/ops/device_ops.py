@@ -177,6 +177,15 @@ def sum_host_device_ops(host: OpHost) -> HostDeviceOps:
     by_device = _sum_ops_by_device(host, planes)
     host.modules.look_into()
     titles = {number: title for number in host.modules.program_ids if (title := host.modules.title(number))}
+    untimed = []
+    for plane in planes:
+        lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in OP_LINES]
+        count = sum(host.raw.untimed.get(line.line_id, 0) for line in lines)
+        if count:
+            untimed.append(
+                f"{count:,} events of {plane.name} record how often an op occurred, but not when (aggregated events): "
+                "they are not counted"
+            )
     return HostDeviceOps(
         host.name,
         _get_hardware(planes),
@@ -184,22 +193,10 @@ def sum_host_device_ops(host: OpHost) -> HostDeviceOps:
         tuple((plane.name, ops) for plane, ops in zip(planes, by_device, strict=True)),
         find_peaks(planes) if _get_hardware(planes) != CPU_ONLY else None,
         titles,
-        (*host.modules.problems, *_describe_untimed(host.raw, planes), *_describe_odd_figures(host.raw, planes)),
+        (*host.modules.problems, *untimed, *_describe_odd_figures(host.raw, planes)),
         HostDevices.of(host.raw),
         guess_peaks(planes, host.raw.names) if _get_hardware(planes) == "GPU" else None,
     )
-
-
-def _describe_untimed(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
-    """Yield sentences on events of op lines that are not counted."""
-    for plane in planes:
-        lines = [line for line in plane.lines if plane.kind != "TPU" or line.name in OP_LINES]
-        count = sum(events.untimed.get(line.line_id, 0) for line in lines)
-        if count:
-            yield (
-                f"{count:,} events of {plane.name} record how often an op occurred, but not when (aggregated events): "
-                "they are not counted"
-            )
 
 
 def _describe_odd_figures(events: HostEvents, planes: Sequence[Plane]) -> Iterator[str]:
@@ -304,16 +301,11 @@ def _find_common_peaks(hosts: Sequence[DeviceFacts]) -> Peaks | None:
     every = zip(*(peaks.bandwidths_gb_per_s for peaks in known), strict=True)
     bandwidths = tuple(next((rate for rate in rates if rate), 0.0) for rates in every)
     reasons = computing.reasons if any(peaks.bandwidths_gb_per_s[HBM] for peaks in known) else known[0].reasons
-    combined = replace(computing, bandwidths_gb_per_s=bandwidths, reasons=reasons)
-    return replace(combined, reasons=(*combined.reasons, *_describe_differing_peaks(known)))
-
-
-def _describe_differing_peaks(known: Sequence[Peaks]) -> Iterator[str]:
-    """Yield sentences on peaks of one device that hosts record differently."""
     for what, place in (("arithmetic", COMPUTE), ("HBM", HBM)):
-        figures = {peaks.peak(place) for peaks in known} - {0.0}
-        if len(figures) > 1:
-            yield f"hosts record different peaks of {what} for {known[0].name}: those of the first host are used"
+        if len({peaks.peak(place) for peaks in known} - {0.0}) > 1:
+            differ = f"hosts record different peaks of {what} for {known[0].name}: those of the first host are used"
+            reasons = (*reasons, differ)
+    return replace(computing, bandwidths_gb_per_s=bandwidths, reasons=reasons)
 
 
 Remark = tuple[str, str]
@@ -447,9 +439,11 @@ def remark_on_excess_work(devices: SessionOps) -> Iterator[Remark]:
         return
     longest = over[np.argsort(-table.self_ps[over], kind="stable")][:_OPS_NAMED].tolist()
     nearest = used.argmax(axis=1)
-    names = ", ".join(f"{_shorten_op_name(table.name[row])} ({_format_multiple(most[row])} the peak of "
-                      f"{beneath[nearest[row]].name})"
-                      for row in longest)  # fmt: skip
+    parts = []
+    for row in longest:
+        multiple = f"{most[row]:,.2f} x" if most[row] < 100 else f"{most[row]:,.0f} x"
+        parts.append(f"{_shorten_op_name(table.name[row])} ({multiple} the peak of {beneath[nearest[row]].name})")
+    names = ", ".join(parts)
     count = "1 op seems" if len(over) == 1 else f"{len(over):,} ops seem"
     which = "" if len(over) == 1 else ", of most time" if len(over) > len(longest) else ""
     yield (
@@ -457,10 +451,6 @@ def remark_on_excess_work(devices: SessionOps) -> Iterator[Remark]:
         f"{count} to have done more than the device can{which}: {names}. The recorded work or the peak is wrong, or "
         f"the work continues after the op ends.",
     )
-
-
-def _format_multiple(many: float) -> str:
-    return f"{many:,.2f} x" if many < 100 else f"{many:,.0f} x"
 
 
 def _shorten_op_name(name: str) -> str:

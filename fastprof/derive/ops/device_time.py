@@ -316,22 +316,18 @@ def _match_transfers(
     transfers: list[Transfer] = []
     numbers_of = np.full(len(names), -1, np.int32)
     for at_name, name in enumerate(names):
-        moves = _classify_op_transfer(name, computes, compiled=compiled)
+        moves: Transfer | None = None
+        if not compiled:
+            if ":Collective" in name or name.startswith(COLLECTIVES):
+                moves = Transfer(name, COMMUNICATION)
+        elif (part := find_communication("", "", name.split("::")[-1])) is not None:
+            moves = make_transfer(name, part.kind)
+        elif not computes(name):
+            moves = Transfer(name, WAIT, HOST)
         if moves is not None:
             numbers_of[at_name] = len(transfers)
             transfers.append(moves)
     return numbers_of[place], transfers
-
-
-def _classify_op_transfer(name: str, computes: Callable[[str], bool], *, compiled: bool) -> Transfer | None:
-    """Return the transfer that a thread's op is or waits for; None if it computes."""
-    if not compiled:
-        collective = ":Collective" in name or name.startswith(COLLECTIVES)
-        return Transfer(name, COMMUNICATION) if collective else None
-    part = find_communication("", "", name.split("::")[-1])
-    if part is not None:
-        return make_transfer(name, part.kind)
-    return None if computes(name) else Transfer(name, WAIT, HOST)
 
 
 def read_row_times(events: HostEvents, rows: Int32s) -> DeviceEvents:

@@ -92,14 +92,12 @@ def attribute_events(events: HostEvents, modules: Modules) -> GpuOpEvents:
     if len(rows):
         work.op[rows] = -1
         work.run(rows.astype(np.int64))
-    all_ops = [_correct_category(gpu_op) for gpu_op in ops.ops]
+    all_ops = []
+    for gpu_op in ops.ops:  # a copy is one, whatever the type of the framework op that it serves
+        is_named = gpu_op.provenance and not gpu_op.is_hlo
+        category = classify_copy(gpu_op.name.rpartition("/")[2]) if is_named else ""
+        all_ops.append(replace(gpu_op, category=category) if category else gpu_op)
     return GpuOpEvents(all_ops, work.op, np.array([gpu_op.is_hlo for gpu_op in all_ops], bool), work.way)
-
-
-def _correct_category(op: GpuOp) -> GpuOp:
-    """Make a copy a copy, whatever the type of the framework op that it serves."""
-    category = classify_copy(op.name.rpartition("/")[2]) if op.provenance and not op.is_hlo else ""
-    return replace(op, category=category) if category else op
 
 
 @dataclass(slots=True)
@@ -127,12 +125,14 @@ class _Attribution:
         chosen = (launch >= 0) & (calls.shared | inner[launch])
         self._named_after(rows[chosen], launch[chosen], np.zeros((int(chosen.sum()), 0), np.int64))
         self._by_references(rows, launch, _LAUNCH)
-        around = self._around(rows, calls)
+        around, left = np.full(len(rows), -1, np.int32), np.flatnonzero((self.op[rows] < 0) & (calls.row >= 0))
+        above = find_enclosing_reference(self.events, calls.row[left], self.references)
+        around[left] = self._of_calls(above, above >= 0)
         self._by_references(rows, around, _ENCLOSING)
         nearest = np.where(launch >= 0, launch, around)
-        left = self.op[rows] < 0
-        if left.any() and len(self.names.modules):
-            self._named_after(rows[left], nearest[left], self._neighbours(rows[left]))
+        unknown = self.op[rows] < 0
+        if unknown.any() and len(self.names.modules):
+            self._named_after(rows[unknown], nearest[unknown], self._neighbours(rows[unknown]))
         self._leave(rows, calls, nearest)
 
     def _of_calls(self, call: Int32s, chosen: Bools) -> Int32s:
@@ -187,14 +187,6 @@ class _Attribution:
         ]
         return programs[0] if len(programs) == 1 else 0
 
-    def _around(self, rows: Int64s, calls: Launches) -> Int32s:
-        """Return what events around the launches refer to, for rows whose op is still unknown."""
-        around = np.full(len(rows), -1, np.int32)
-        left = np.flatnonzero((self.op[rows] < 0) & (calls.row >= 0))
-        above = find_enclosing_reference(self.events, calls.row[left], self.references)
-        around[left] = self._of_calls(above, above >= 0)
-        return around
-
     # ---- by nodes of graphs
 
     def _by_graph_nodes(self, rows: Int64s) -> None:
@@ -236,21 +228,17 @@ class _Attribution:
         first, number = number_distinct_rows([reference, meta, *near.T])
         ops = []
         for at in first.tolist():
+            kernel = self.events.names[meta[at]]
             launched = self.references.each[reference[at]] if reference[at] >= 0 else None
-            nearby = [self.ops.ops[place].program_id for place in near[at].tolist() if place >= 0]
-            ops.append(self._kernel(self.events.names[meta[at]], launched, nearby))
+            if launched is not None and launched.names_program:
+                programs = [self._program(launched)]
+            else:
+                programs = self.names.programs(kernel)
+                nearby = [self.ops.ops[place].program_id for place in near[at].tolist() if place >= 0]
+                programs = [program for program in dict.fromkeys(nearby) if program in programs] or programs
+            name = self.names.instruction(programs[0], kernel) if len(programs) == 1 else ""
+            ops.append(self._instruction(name, programs[0]) if name else -1)
         self._write(rows, np.array(ops, np.int32)[number], _KERNEL_NAME)
-
-    def _kernel(self, kernel: str, reference: OpReference | None, nearby: list[int]) -> int:
-        """Return the place of the instruction that a kernel is named after, or -1 if there is none or several."""
-        if reference is not None and reference.names_program:
-            candidates = [self._program(reference)]
-        else:
-            candidates = self.names.programs(kernel)
-            candidates = [fromkey for fromkey in dict.fromkeys(nearby) if fromkey in candidates] or candidates
-        if len(candidates) != 1 or not (name := self.names.instruction(candidates[0], kernel)):
-            return -1
-        return self._instruction(name, candidates[0])
 
     def _neighbours(self, rows: Int64s) -> Int64s:
         """Return for each row the ops of the last event before and the first after it on its line that are program
@@ -289,8 +277,11 @@ class _Attribution:
         for at in first.tolist():
             launch = "" if call[at] < 0 else self.events.names[call_meta[at]]
             name = self.events.names[meta[at]]
-            op = _make_unattributed_op(name, launch, self._reason(name, launch, bool(correlated[at])))
-            ops.append(self.ops.add(replace(op, program_id=int(program[at]))))
+            reason, category = self._reason(name, launch, bool(correlated[at])), classify_copy(name)
+            if category in ("", "copy") and (of_launch := classify_copy(launch)) and (category or of_launch == MEMSET):
+                name, category = f"{name} {of_launch.partition(' ')[2]}".rstrip(), of_launch
+            op = GpuOp(int(program[at]), name, category or KERNEL, "", NOTHING, reason=reason)
+            ops.append(self.ops.add(op))
         self.op[rows] = np.array(ops, np.int32)[number]
         self.way[rows] = UNATTRIBUTED
 
@@ -306,13 +297,6 @@ class _Attribution:
             return f"{why}; {len(several)} programs have an instruction of its name"
         is_shared = len(several) == 1 and not self.names.instruction(several[0], kernel)
         return f"{why}; several instructions may run as a kernel of its name" if is_shared else why
-
-
-def _make_unattributed_op(name: str, launch: str, reason: str) -> GpuOp:
-    category = classify_copy(name)
-    if category in ("", "copy") and (of_launch := classify_copy(launch)) and (category or of_launch == MEMSET):
-        return GpuOp(0, f"{name} {of_launch.partition(' ')[2]}".rstrip(), of_launch, "", NOTHING, reason=reason)
-    return GpuOp(0, name, category or KERNEL, "", NOTHING, reason=reason)
 
 
 PLANES: Final = (GPU_PLANES,)
@@ -400,6 +384,9 @@ def build_gpu_op_table(
     flops = _choose_work([cost.flops for cost in costs], times, own_flops)
     moved = _choose_work([cost.bytes_accessed for cost in costs], times, own_bytes)
     is_known = np.array([cost.is_known for cost in costs], bool)
+    ways = [*WAYS, ""]  # the last: unknown
+    of_way = np.bincount(op.astype(np.int64) * len(ways) + op_events.way[kernels.rows], minlength=count * len(ways))
+    usual_way = of_way.reshape(count, len(ways)).argmax(axis=1)
     table = OpTable.of(
         [named.name for named in ops],
         occurrences=occurrences,
@@ -413,7 +400,7 @@ def build_gpu_op_table(
         cores=np.ones(count, np.int32),
         is_eager=np.bincount(op, kernels.eager, count) > 0,
         memory=list_cost_accesses(enumerate(costs), times, {0: HBM}),
-        attribution=_name_usual_ways(op_events.way[kernels.rows], op, count),
+        attribution=[ways[most] for most in usual_way.tolist()],
         unattributed=[gpu_op.reason for gpu_op in ops],
         flops_source=_encode_source(is_known, own_flops),
         bytes_source=_encode_source(is_known, own_bytes),
@@ -437,23 +424,11 @@ def _count_executions(line: Numbers, op: Numbers, name: Numbers, count: int) -> 
     times = np.ones(len(starts), np.int64)
     longer = np.flatnonzero(lengths > 1)
     if len(longer):
-        times[longer] = _count_least_frequent(np.repeat(lengths > 1, lengths), lengths[longer], name)
+        chosen = np.repeat(lengths > 1, lengths)
+        run = number_owners(lengths[longer])
+        first, pair = number_distinct_rows([run, name[chosen]])
+        times[longer] = find_least_by(run[first], np.bincount(pair, minlength=len(first)), len(longer))
     return np.bincount(op[starts], times, count).astype(np.int64)
-
-
-def _count_least_frequent(chosen: Numbers, lengths: Int64s, name: Numbers) -> Int64s:
-    """Return how often the least frequent name of each run occurs in it. ``chosen``: kernels of these runs."""
-    run = number_owners(lengths)
-    first, pair = number_distinct_rows([run, name[chosen]])
-    times = np.bincount(pair, minlength=len(first))
-    return find_least_by(run[first], times, len(lengths))
-
-
-def _name_usual_ways(way: UInt8s, op: Numbers, count: int) -> list[str]:
-    """Return how most events of each op are attributed, in words; of equally frequent ways the first."""
-    ways = [*WAYS, ""]  # the last: unknown
-    events = np.bincount(op.astype(np.int64) * len(ways) + way, minlength=count * len(ways))
-    return [ways[most] for most in events.reshape(count, len(ways)).argmax(axis=1).tolist()]
 
 
 def _encode_source(is_known: Bools, recorded: npt.NDArray[Any]) -> UInt8s:

@@ -60,12 +60,9 @@ def classify_copy(name: str) -> str:
             return f"copy ({way})"
     if plain.startswith(_FILLS):
         return MEMSET
-    return "copy" if plain.startswith(_COPY) and _is_copy(plain) else ""
-
-
-def _is_copy(plain: str) -> bool:
-    """Return whether a driver copy has this name. XLA names kernels after instructions such as ``copy_fusion``."""
-    return plain.startswith(("memcpy", "__amd")) or plain in _WHOLE
+    # XLA names kernels after instructions such as ``copy_fusion``
+    is_of_driver = plain.startswith(("memcpy", "__amd")) or plain in _WHOLE
+    return "copy" if plain.startswith(_COPY) and is_of_driver else ""
 
 
 def parse_copy_bytes(details: str) -> int:
@@ -130,7 +127,10 @@ def _index_kernel_names(module: HloModule) -> dict[str, str]:
         fused[module.calls[first : first + count]] = True
     fused[-1] = False  # of calls of computations that are not there
     runs = ~fused[module.instructions["computation"]] & ~np.isin(opcode, ["parameter", "get-tuple-element", "tuple"])
-    alike = _find_alike(module, np.flatnonzero(runs & (opcode == "fusion")).tolist())
+    fusions_of_key: dict[object, list[int]] = {}
+    for row in np.flatnonzero(runs & (opcode == "fusion")).tolist():
+        fusions_of_key.setdefault(_make_kernel_key(module, row), []).append(row)
+    alike = {row for fusions in fusions_of_key.values() if len(fusions) > 1 for row in fusions}
     instruction_of: dict[str, str] = {}
     for row in np.flatnonzero(runs).tolist():
         name = opcodes[module.instructions["name"][row]]
@@ -138,14 +138,6 @@ def _index_kernel_names(module: HloModule) -> dict[str, str]:
         instruction_of[key] = "" if key in instruction_of or row in alike else name
     instruction_of.pop("", None)
     return instruction_of
-
-
-def _find_alike(module: HloModule, fusions: list[int]) -> set[int]:
-    """Return the rows of fusions that may share a kernel with another."""
-    rows_of: dict[object, list[int]] = {}
-    for row in fusions:
-        rows_of.setdefault(_make_kernel_key(module, row), []).append(row)
-    return {row for rows in rows_of.values() if len(rows) > 1 for row in rows}
 
 
 def _make_kernel_key(module: HloModule, row: int) -> object:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fastprof.derive.devices.op_names import Framework, is_kineto, may_launch, parse_op_name
 from fastprof.derive.ops.gpu_kernels import DETAILS_OF_MEMORY, KERNEL_DETAILS, NO_OPS, classify_copy
-from fastprof.hlo.programs import Found, Modules
+from fastprof.hlo.programs import Modules
 from fastprof.hlo.work import NOTHING, Cost, Counting
 from fastprof.schema.columns import (
     Bools,
@@ -201,21 +201,22 @@ def find_instructions(
     modules: Modules, program_id: int, names: list[str], counting: Counting | None = None
 ) -> list[GpuOp | None]:
     """Return the instructions of a program as ops; None if the program or the instruction is unknown."""
-    instructions = modules.find(program_id, names, counting)
-    return [None if instruction is None else _make_op(program_id, instruction) for instruction in instructions]
-
-
-def _make_op(program_id: int, instruction: Found) -> GpuOp:
-    known = (
-        instruction.name,
-        instruction.category,
-        instruction.framework_op,
-        instruction.cost,
-        instruction.long_name,
-        instruction.deduplicated_name,
-        instruction.source,
-    )
-    return GpuOp(program_id, *known, is_hlo=True, device_cost=instruction.device_cost)
+    ops: list[GpuOp | None] = []
+    for instruction in modules.find(program_id, names, counting):
+        if instruction is None:
+            ops.append(None)
+            continue
+        known = (
+            instruction.name,
+            instruction.category,
+            instruction.framework_op,
+            instruction.cost,
+            instruction.long_name,
+            instruction.deduplicated_name,
+            instruction.source,
+        )
+        ops.append(GpuOp(program_id, *known, is_hlo=True, device_cost=instruction.device_cost))
+    return ops
 
 
 def make_description_columns(ops: Sequence[GpuOp]) -> dict[str, list[Any]]:
@@ -300,18 +301,15 @@ def parse_annotation(text: str) -> OpReference:
     names = [name for name in parts if name and name.partition(":")[0] not in ("XlaModule", "Thunk", "XlaOp")]
     typed = [name for name in names if ":" in name]
     program = of_xla.get("program_id", "")
-    known = program.isascii() and program.isdigit() and len(program) <= 20 and int(program) < _LARGEST
+    number = int(program) if program.isascii() and program.isdigit() and len(program) <= 20 else _LARGEST
+    signed = number - _LARGEST if number >> 63 else number
     return OpReference(
         take_last_name(of_xla.get("hlo_op", "")),
-        _convert_to_signed(int(program)) if known else None,
+        signed if number < _LARGEST else None,
         of_xla.get("hlo_module", ""),
         (typed or names or [""])[-1],
         from_annotation=True,
     )
-
-
-def _convert_to_signed(value: int) -> int:
-    return value - _LARGEST if value >> 63 else value
 
 
 @dataclass(slots=True)
@@ -330,7 +328,11 @@ class OpReferences:
         columns: list[Any] = [join_values(*self.events.texts(name), rows) for name in TEXTS]
         at, programs = self.events.ints("program_id")
         columns += [find_present(at, rows)[0], join_values(at, programs, rows, 0)]
-        columns.append(self._names_at(rows) if by_name else np.full(len(rows), -1, np.int64))
+        named = np.full(len(rows), -1, np.int64)
+        if by_name:
+            metas = self.events.meta[rows].astype(np.int64)
+            named = np.where(self._names_op()[metas], metas, -1)
+        columns.append(named)
         first, number = number_distinct_rows(columns)
         places = [self._number(*(int(column[at]) for column in columns)) for at in first.tolist()]
         return np.array(places, np.int32)[number]
@@ -343,16 +345,12 @@ class OpReferences:
             named[self.events.texts(stat)[0]] = True
         return named
 
-    def _names_at(self, rows: Int64s) -> Int64s:
-        """Return the metadata of events that are named as ops of TensorFlow, or are ops of PyTorch."""
-        metas = self.events.meta[rows].astype(np.int64)
-        return np.where(self._names_op()[metas], metas, -1)
-
     def _names_op(self) -> Bools:
-        """Return, per row of metadata, whether its name is that of an op."""
+        """Return, per row of metadata, whether its name is that of an op of TensorFlow, or it is an op of PyTorch."""
         if is_kineto(self.events):
             return may_launch(self.events)
-        return np.array([_is_tensorflow(name) for name in self.events.names], bool)
+        names = self.events.names
+        return np.array([":" in name and parse_op_name(name).framework is Framework.TENSORFLOW for name in names], bool)
 
     def _number(self, hlo: int, module: int, tf_op: int, annotation: int, has: int, program: int, name: int) -> int:
         op, of_module, framework_op, annotated = (
@@ -373,7 +371,3 @@ class OpReferences:
         if place == len(self.each):
             self.each.append(reference)
         return place
-
-
-def _is_tensorflow(name: str) -> bool:
-    return ":" in name and parse_op_name(name).framework is Framework.TENSORFLOW

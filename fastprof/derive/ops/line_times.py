@@ -79,19 +79,17 @@ def list_line_spans(events: HostEvents, lines: Sequence[Line]) -> list[Spans]:
 def measure_span(events: HostEvents, plane: Plane, spans: Sequence[Spans]) -> int:
     """Return the time from a plane's first begin to its last end; 0 if there are no events. CaptureError: 64 bits
     cannot count it."""
-    extents = [_find_extent(start, duration) for start, duration in spans if len(start)]
+    extents = []
+    for start, duration in spans:
+        if len(start):
+            bounds = extent(start, duration)
+            if bounds is None:  # an end overflows: exactly, in Python integers
+                ends = [a + max(b, 0) for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
+                bounds = int(start.min()), max(ends)
+            extents.append(bounds)
     if not extents:
         return 0
     return compute_span(events.host, plane.name, min(begin for begin, _ in extents), max(end for _, end in extents))
-
-
-def _find_extent(start: Int64s, duration: Int64s) -> tuple[int, int]:
-    """Return first begin and last end exactly, in Python integers if an end overflows."""
-    in_64_bits = extent(start, duration)
-    if in_64_bits is not None:
-        return in_64_bits
-    ends = [a + max(b, 0) for a, b in zip(start.tolist(), duration.tolist(), strict=True)]
-    return int(start.min()), max(ends)
 
 
 def measure_union(begin: Int64s, end: Int64s) -> int:

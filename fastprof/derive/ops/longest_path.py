@@ -89,7 +89,10 @@ def choose_window(events: HostEvents, text: str, marks: Int64s, number: int) -> 
     no such annotation."""
     rows = _select_named_events(events, text) if text else marks
     if not text and not len(rows):
-        return _make_full_window(events)
+        if not len(events):
+            return None
+        ends = add_durations(events.start_ps, np.maximum(events.duration_ps, 0))
+        return PathWindow("", 0, 1, int(events.start_ps.min()), int(ends.max()))
     if not len(rows) or number >= len(rows):
         return None
     rows = rows[np.argsort(events.start_ps[rows], kind="stable")]
@@ -106,18 +109,7 @@ def _select_named_events(events: HostEvents, text: str) -> Int64s:
     if is_kineto(events):
         old = has_category(events, frozenset({"operator"}))  # files of 2021 write annotations as ops
         of_name &= has_category(events, ANNOTATIONS) | old & ~is_op(events)
-    return np.flatnonzero(of_name[events.meta] & _mark_host_events(events))
-
-
-def _make_full_window(events: HostEvents) -> PathWindow | None:
-    if not len(events):
-        return None
-    end = add_durations(events.start_ps, np.maximum(events.duration_ps, 0))
-    return PathWindow("", 0, 1, int(events.start_ps.min()), int(end.max()))
-
-
-def _mark_host_events(events: HostEvents) -> Bools:
-    return _mark_plane_events(events, "/host:")
+    return np.flatnonzero(of_name[events.meta] & _mark_plane_events(events, "/host:"))
 
 
 def _mark_plane_events(events: HostEvents, begin: str) -> Bools:
@@ -148,7 +140,7 @@ def _is_path_op(events: HostEvents, every: StreamEvents) -> Bools:
     """Ops and calls. Where the profiler does not say which events these are: what threads that launch recorded, calls
     of Python excepted."""
     if is_kineto(events):
-        known: Bools = (is_op(events) | has_category(events, CALLS))[events.meta] & _mark_host_events(events)
+        known: Bools = (is_op(events) | has_category(events, CALLS))[events.meta] & _mark_plane_events(events, "/host:")
         return known
     launching = np.zeros(len(events), bool)
     calls = every.call[every.call >= 0]
@@ -239,11 +231,16 @@ class PathEdges(ArrayRows):
 def build_path_edges(events: HostEvents, nodes: PathNodes) -> PathEdges:
     """Return all edges of a window."""
     waits, until = _connect_waits(events, nodes)
+    ran = nodes.ran
+    begin, kind = 2 * (len(nodes.ops) + np.arange(len(ran))), np.full(len(ran), KERNEL, np.uint8)
+    kind[ran.kind == COMMUNICATION] = COLLECTIVE
+    kind[ran.kind == COPY] = COPIED
+    kernels = _make_edges(begin, begin + 1, ran.end_ps - ran.start_ps, kind)
     before, after = find_handovers(events, nodes)
     parts = [
         _connect_along_threads(events, nodes),
         _make_edges(2 * before + 1, 2 * after, 0, NEXT),
-        _connect_kernels(nodes),
+        kernels,
         *waits,
     ]
     return PathEdges.joined([*parts, *_connect_into_kernels(nodes, until)])
@@ -281,15 +278,6 @@ def _connect_along_threads(events: HostEvents, nodes: PathNodes) -> PathEdges:
 
 
 # ---- along streams
-
-
-def _connect_kernels(nodes: PathNodes) -> PathEdges:
-    ran = nodes.ran
-    begin = 2 * (len(nodes.ops) + np.arange(len(ran)))
-    kind = np.full(len(ran), KERNEL, np.uint8)
-    kind[ran.kind == COMMUNICATION] = COLLECTIVE
-    kind[ran.kind == COPY] = COPIED
-    return _make_edges(begin, begin + 1, ran.end_ps - ran.start_ps, kind)
 
 
 def _connect_into_kernels(nodes: PathNodes, until: Int64s) -> list[PathEdges]:
@@ -356,7 +344,11 @@ class _WaitFinder:
             end = int(events.start_ps[row]) + max(int(events.duration_ps[row]), 0)
             stream = self._stream(row, "stream")
             streams = range(len(self._bounds) - 1) if kinds[place] == _FOR_DEVICE else [stream]
-            pairs += [(last, call) for each in streams if (last := self._last_begun(each, end)) >= 0]
+            for each in streams:
+                if each >= 0:
+                    first, last = self._bounds[each : each + 2]
+                    begun = first + int(np.searchsorted(nodes.ran.start_ps[first:last], end)) - 1
+                    pairs += [(int(begun), call)] if begun >= first else []
         return self._done(pairs, 1)
 
     def events_passed(self, kinds: UInt8s, until: Int64s) -> list[PathEdges]:
@@ -365,7 +357,11 @@ class _WaitFinder:
         nodes, events = self._nodes, self._events
         called, passed = [], []
         rows = np.flatnonzero((kinds >= _FOR_EVENT) & (nodes.wait_call >= 0))
-        recorded = self._records(nodes.waits[rows])
+        # the call that recorded the event which each waits for, or -1 if it is not recorded
+        has, ids = join_stat(nodes.waits[rows], *events.ints("wait_on_cuda_event_record_corr_id"))
+        calls = find_calls(events, ids).astype(np.int64)
+        is_record = np.array([name in _RECORDS for name in events.names], bool)[events.meta[calls]]
+        recorded = np.where(has & (calls >= 0) & is_record, calls, -1)
         for place, record in zip(rows.tolist(), recorded.tolist(), strict=True):
             row, call = int(nodes.waits[place]), int(nodes.wait_call[place])
             waited = self._stream(row, "wait_on_stream")
@@ -398,20 +394,6 @@ class _WaitFinder:
         has, number = join_stat(np.array([row]), *self._events.ints(stat))
         plane = self._gpus[int(np.searchsorted(self._first_rows, row, side="right")) - 1]
         return self._stream_of.get((plane.number, int(number[0])), -1) if has[0] else -1
-
-    def _records(self, waits: Int64s) -> Int64s:
-        """Return the calls that recorded the events which these wait for; -1 if it is not recorded."""
-        has, ids = join_stat(waits, *self._events.ints("wait_on_cuda_event_record_corr_id"))
-        row = find_calls(self._events, ids).astype(np.int64)
-        is_record = np.array([name in _RECORDS for name in self._events.names], bool)[self._events.meta[row]]
-        return np.where(has & (row >= 0) & is_record, row, -1)
-
-    def _last_begun(self, stream: int, before: int) -> int:
-        if stream < 0:
-            return -1
-        first, last = self._bounds[stream : stream + 2]
-        place = first + int(np.searchsorted(self._nodes.ran.start_ps[first:last], before)) - 1
-        return int(place) if place >= first else -1
 
     def _launched(self, stream: int, time: int, step: int) -> int:
         """Return the kernel of a stream that was launched last before a time (``step`` -1), or first from then on
@@ -452,35 +434,27 @@ def find_critical_path(events: HostEvents, window: PathWindow, marks: Int64s) ->
     """Return the longest path; of equally long ones, any."""
     nodes = select_path_nodes(events, window, marks)
     edges = build_path_edges(events, nodes)
-    time = _list_node_times(events, nodes)
+    start = events.start_ps[nodes.ops]
+    times = np.empty((len(nodes.ops) + len(nodes.ran), 2), np.int64)  # begin and end of each
+    times[:, 0] = np.concatenate([start, nodes.ran.start_ps])
+    times[:, 1] = np.concatenate([add_durations(start, events.duration_ps[nodes.ops]), nodes.ran.end_ps])
+    time = times.reshape(-1)
+    del start
     rank = np.empty(len(time), np.int32)
     rank[np.argsort(time, kind="stable")] = np.arange(len(time), dtype=np.int32)
     reach, via = np.zeros(len(time), np.int64), np.zeros(len(time), np.int32)
     cut = longest_path(rank[edges.begin], rank[edges.end], edges.weight, reach, via)
-    path = edges[_trace_path(edges, rank, reach, via)]
+    steps, at = [], int(np.argmax(reach)) if len(reach) else 0
+    while len(reach) and (edge := int(via[at])) >= 0:  # from the end of the path back to where it began
+        steps.append(edge)
+        at = int(rank[edges.begin[edge]])
+    path = edges[np.array(steps[::-1], np.int64)]
+    del steps
     row = _find_path_rows(events, nodes, path)
     length = int(reach.max(initial=0))
     waits, called = bool((nodes.wait_call >= 0).any()), nodes.ran.call >= 0
     launches = bool(2 * np.count_nonzero(called) > len(called))
     return CriticalPath(window, path.kind, row, time[path.begin], path.weight, length, len(time), cut, waits, launches)
-
-
-def _list_node_times(events: HostEvents, nodes: PathNodes) -> Int64s:
-    start = events.start_ps[nodes.ops]
-    times = np.empty((len(nodes.ops) + len(nodes.ran), 2), np.int64)
-    times[:, 0] = np.concatenate([start, nodes.ran.start_ps])
-    times[:, 1] = np.concatenate([add_durations(start, events.duration_ps[nodes.ops]), nodes.ran.end_ps])
-    return times.reshape(-1)
-
-
-def _trace_path(edges: PathEdges, rank: np.ndarray, reach: Int64s, via: np.ndarray) -> Int64s:
-    """Return the edges of the path, from its end back to where it began."""
-    steps = []
-    at = int(np.argmax(reach)) if len(reach) else 0
-    while len(reach) and (edge := int(via[at])) >= 0:
-        steps.append(edge)
-        at = int(rank[edges.begin[edge]])
-    return np.array(steps[::-1], np.int64)
 
 
 def _find_path_rows(events: HostEvents, nodes: PathNodes, path: PathEdges) -> Int64s:

@@ -70,7 +70,6 @@ from fastprof.tables.needs import Needs, unite_needs
 if TYPE_CHECKING:
     from fastprof.derive.devices.device_peaks import Peaks
     from fastprof.hlo.module import HloModule
-    from fastprof.hlo.shapes import Shape
 
 
 _MODULE = "nn.Module: "
@@ -202,9 +201,18 @@ def place_instructions(module: HloModule, names: Mapping[str, object]) -> dict[s
     """Return the named instructions that the program has."""
     rows = {int(row): name for name, row in zip(names, module.find(list(names)).tolist(), strict=True) if row >= 0}
     walk = _OperandWalk(module, rows)
-    return {name: PlacedInstruction(walk.inputs(row), _list_shapes(module.shape(module.shape_rows[row])),
-                                    _read_program_stack(module, row))
-            for row, name in rows.items()}  # fmt: skip
+    placed = {}
+    for row, name in rows.items():
+        shape = module.shape(module.shape_rows[row])
+        arrays = shape.elements if shape.is_tuple else (shape,)  # tuples in a tuple have no dimensions
+        dimensions = tuple(array.dimensions for array in arrays)
+        source = module.source_of(row)
+        frames = [frame for frame in source.frames if frame.has_location]
+        stack = tuple(CodeFrame(frame.file, max(frame.line, 0), frame.function) for frame in reversed(frames))
+        if not frames and source.file:
+            stack = (CodeFrame(source.file, max(source.line, 0), ""),)
+        placed[name] = PlacedInstruction(walk.inputs(row), dimensions, stack)
+    return placed
 
 
 class _OperandWalk:
@@ -230,20 +238,6 @@ class _OperandWalk:
             met.update(above)
             waiting += above
         return tuple(inputs)
-
-
-def _list_shapes(shape: Shape) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes directly in a tuple; tuples in it have none."""
-    return tuple(array.dimensions for array in (shape.elements if shape.is_tuple else (shape,)))
-
-
-def _read_program_stack(module: HloModule, row: int) -> Stack:
-    """Return the stack that the compiler recorded, else the line alone."""
-    source = module.source_of(row)
-    frames = [frame for frame in source.frames if frame.has_location]
-    if frames:
-        return tuple(CodeFrame(frame.file, max(frame.line, 0), frame.function) for frame in reversed(frames))
-    return (CodeFrame(source.file, max(source.line, 0), ""),) if source.file else ()
 
 
 Keyed = tuple[tuple[str, str, Stack], dict[str, Any]]
@@ -286,8 +280,12 @@ class _NodeKernels:
             op = around.launching(times.rows.astype(np.int64))
             node = np.where(op >= 0, called.of_row[op], -1)
             kind = op_events.op[times.rows].astype(np.int64)
-            self._note(plane.name, node, kind)
-            self._rest(plane.name, kind[node < 0], times.self_ps[node < 0])
+            first, _ = number_distinct_rows([node, kind])
+            for place, number in zip(node[first].tolist(), kind[first].tolist(), strict=True):
+                if place >= 0:
+                    self.devices[place].add(plane.name)
+                    self.categories[place].add(self._ops[number].category)
+            self._add_others(plane.name, kind[node < 0], times.self_ps[node < 0])
             known = node >= 0
             for parts, values in ((rows, times.rows), (nodes, node), (own, times.self_ps), (whole, times.duration_ps)):
                 parts.append(values[known].astype(np.int64))
@@ -304,15 +302,8 @@ class _NodeKernels:
             else (fill_work_of_calls(table, events, op_events, np.concatenate(rows), every.astype(np.int32)))
         )
 
-    def _note(self, device: str, node: Int64s, kind: Int64s) -> None:
-        first, _ = number_distinct_rows([node, kind])
-        for place, number in zip(node[first].tolist(), kind[first].tolist(), strict=True):
-            if place < 0:
-                continue
-            self.devices[place].add(device)
-            self.categories[place].add(self._ops[number].category)
-
-    def _rest(self, device: str, kind: Int64s, self_ps: Int64s) -> None:
+    def _add_others(self, device: str, kind: Int64s, self_ps: Int64s) -> None:
+        """Add what no recorded op launched, by op."""
         numbers, place = number_values(kind)
         counts = np.bincount(place.reshape(-1), minlength=len(numbers)).tolist()
         sums = sum_by(place.reshape(-1), self_ps, len(numbers), DURATIONS).tolist()
@@ -471,10 +462,7 @@ class _Compiled:
         for name, ops in ran.by_device:
             for key in _list_keys(ops.table):
                 self._devices.setdefault(key, set()).add(name)
-        self._placed = dict(self._instructions(host))
-
-    def _instructions(self, host: NodeHost) -> Iterator[tuple[tuple[int, str], PlacedInstruction]]:
-        """Yield what programs say of the instructions that ran, by program and name of the op."""
+        self._placed: dict[tuple[int, str], PlacedInstruction] = {}
         of_program: dict[int, dict[str, str]] = {}
         for program_id, name in self._rows:
             of_program.setdefault(program_id, {})[parse_instruction_name(name)] = name
@@ -482,7 +470,7 @@ class _Compiled:
             module = host.modules.module(program_id) if program_id else None
             if module is not None:
                 for instruction, placed in place_instructions(module, names).items():
-                    yield (program_id, names[instruction]), placed
+                    self._placed[program_id, names[instruction]] = placed
 
     def on_host(self, called: HostNode) -> tuple[NodeKey, OpNode]:
         """Return an instruction that threads ran."""

@@ -7,7 +7,7 @@ one by one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -108,7 +108,10 @@ def list_fused_instructions(
     that could not be read. A program is read from the first host that has it."""
     fused, problems = FusedInstructions(), []
     costed = set(np.argsort(-table.self_ps, kind="stable")[:MOST_COSTED].tolist())
-    for number, rows in _group_by_program(table):
+    order = np.argsort(table.program_id, kind="stable")
+    programs = table.program_id[order]
+    for first, last in pairwise([*find_runs(programs).tolist(), len(order)]):
+        number, rows = int(programs[first]), order[first:last].tolist()
         host = next((known for known in hosts if number in known.by_id), None)
         if host is None:
             continue
@@ -126,13 +129,6 @@ def list_fused_instructions(
             if at >= 0 and reader.is_fusion(at):
                 fused.add((number, name), reader.instructions(at, with_work=row in costed))
     return fused, problems
-
-
-def _group_by_program(table: OpTable) -> Iterator[tuple[int, list[int]]]:
-    order = np.argsort(table.program_id, kind="stable")
-    programs = table.program_id[order]
-    for first, last in pairwise([*find_runs(programs).tolist(), len(order)]):
-        yield int(programs[first]), order[first:last].tolist()
 
 
 def sum_torch_passes(host: OpHost) -> PassTimes:

@@ -8,10 +8,10 @@ Ranked tables stand in the order of self time, with idle time among the ops.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from math import isqrt
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -306,8 +306,6 @@ class Ops:
         return cls(OpTable.empty(), parts=0)
 
 
-K = TypeVar("K", bound=Hashable)
-
 _SUMMED = ("occurrences", "executions", "time_ps", "self_ps", "normalized_ps", "dma_stall_ps")
 _OPS_SUMMED = (
     "total_ps", "op_ps", "overlapped_ps", "normalized_op_ps", "infeed_enqueue_ps", "infeed_enqueue_start_diff_ps",
@@ -367,23 +365,17 @@ def number_ops(tables: Sequence[OpTable]) -> tuple[Int64s, list[tuple[int, str]]
     rows: list[Int64s] = []
     known: list[tuple[OpTable, Int64s]] = []
     for table in tables:
-        row = next((row for other, row in known if _has_same_ops(table, other)), None)
+        alike = (
+            row for other, row in known
+            if table.name == other.name and np.array_equal(table.program_id, other.program_id)
+        )  # fmt: skip
+        row = next(alike, None)
         if row is None:
             keys = zip(table.program_id.tolist(), table.name, strict=True)
             row = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64)
             known = [*known[-_REMEMBERED:], (table, row)]
         rows.append(row)
     return np.concatenate([*rows, np.zeros(0, np.int64)]), list(numbers)
-
-
-def _has_same_ops(table: OpTable, other: OpTable) -> bool:
-    return table.name == other.name and np.array_equal(table.program_id, other.program_id)
-
-
-def _number_keys(keys: Iterable[K]) -> tuple[Int64s, list[K]]:
-    """Return the number of each key, as they are first met, and the distinct keys."""
-    numbers: dict[K, int] = {}
-    return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64), list(numbers)
 
 
 def merge_tables(
@@ -485,9 +477,11 @@ def _merge_children(parts: Sequence[Ops], row: Int64s) -> tuple[OpTable | None, 
         return None, None
     programs = [program for table in tables for program in table.program_id.tolist()]
     names = [name for table in tables for name in table.name]
-    place, keys = _number_keys(zip(np.concatenate(parents).tolist(), programs, names, strict=True))
-    table = merge_tables(tables, place, [(program, name) for _, program, name in keys])
-    return table, np.array([at for at, _, _ in keys], np.int32)
+    numbers: dict[tuple[int, int, str], int] = {}
+    keys = zip(np.concatenate(parents).tolist(), programs, names, strict=True)
+    place = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64)
+    table = merge_tables(tables, place, [(program, name) for _, program, name in numbers])
+    return table, np.array([at for at, _, _ in numbers], np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,7 +506,15 @@ class RankedOps:
 
 def rank_with_idle(ops: Ops) -> RankedOps:
     """Return the ops and, if anything was observed, how long none ran."""
-    return _rank_table(ops, _add_idle(ops) if ops.parts else ops.table)
+    if not ops.parts:
+        return _rank_table(ops, ops.table)
+    table = ops.table
+    columns: dict[str, Any] = {name: [*getattr(table, name), ""] for name in ("name", *TEXT_COLUMNS)}
+    columns["name"][-1] = columns["category"][-1] = IDLE
+    numbers = {"time_ps": ops.idle_ps, "self_ps": ops.idle_ps, "source_line": -1}
+    for name in NUMBER_COLUMNS:
+        columns[name] = np.append(getattr(table, name), numbers.get(name, 0))
+    return _rank_table(ops, OpTable.of(memory=table.memory, **columns))
 
 
 def rank_by_cost(ops: Ops) -> RankedOps:
@@ -539,17 +541,6 @@ def _rank_table(ops: Ops, table: OpTable) -> RankedOps:
     busy = np.where(is_idle, np.nan, _divide_share(table.self_ps, ops.op_ps))
     running = np.where(is_idle, np.nan, np.cumsum(np.where(is_idle, 0.0, busy)))
     return RankedOps(table, is_idle, share, np.cumsum(share), busy, running, order)
-
-
-def _add_idle(ops: Ops) -> OpTable:
-    """Return the table with a row more."""
-    table = ops.table
-    columns: dict[str, Any] = {name: [*getattr(table, name), ""] for name in ("name", *TEXT_COLUMNS)}
-    columns["name"][-1] = columns["category"][-1] = IDLE
-    numbers = {"time_ps": ops.idle_ps, "self_ps": ops.idle_ps, "source_line": -1}
-    for name in NUMBER_COLUMNS:
-        columns[name] = np.append(getattr(table, name), numbers.get(name, 0))
-    return OpTable.of(memory=table.memory, **columns)
 
 
 def _divide_share(part: Int64s, total: int) -> Float64s:

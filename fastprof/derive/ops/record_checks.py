@@ -85,7 +85,8 @@ class ImpossibleEvent:
 def drop_impossible_events(events: HostEvents, *, entire: bool) -> HostEvents:
     """Return the events without those of GPUs that contradict others, which it notes. ``entire``: all events of the
     host were read, so that one is known to be far from the others."""
-    lines = [line for plane in events.planes_of("GPU") for line in plane.lines if _is_gpu_stream(line)]
+    every = (line for plane in events.planes_of("GPU") for line in plane.lines)
+    lines = [line for line in every if not line.is_derived and line.name != COUNTER_LINE and line.last > line.first]
     impossible = [event for line in lines for event in _find_outlasting(events, line)]
     if RECORD_STATS[0] in events.stats:
         impossible += _find_out_of_order(events, {event.row for event in impossible})
@@ -102,7 +103,9 @@ def drop_impossible_events(events: HostEvents, *, entire: bool) -> HostEvents:
         if lost := sum(line.first <= event.row < line.last for event in impossible):
             sound.untimed[line.line_id] = sound.untimed.get(line.line_id, 0) + lost
     sound.impossible = tuple(impossible)
-    _log_impossible_events(events, impossible)
+    text = describe_impossible_events(tuple(impossible))
+    row = LogRow("data_loss", "impossible_time", len(impossible), None, events.capture.path, text)
+    events.capture.log.take([row])  # once, however often the host is read
     return sound
 
 
@@ -116,16 +119,6 @@ def describe_impossible_events(impossible: tuple[ImpossibleEvent, ...]) -> str:
         f"{len(impossible):,} {are} impossible and not counted{named}: {shorten_name(first.name)} begins at "
         f"{format_time(first.start_ps)} and lasts {format_time(first.duration_ps)}, but {first.why}"
     )
-
-
-def _log_impossible_events(events: HostEvents, impossible: list[ImpossibleEvent]) -> None:
-    text = describe_impossible_events(tuple(impossible))
-    row = LogRow("data_loss", "impossible_time", len(impossible), None, events.capture.path, text)
-    events.capture.log.take([row])  # once, however often the host is read
-
-
-def _is_gpu_stream(line: Line) -> bool:
-    return not line.is_derived and line.name != COUNTER_LINE and line.last > line.first
 
 
 def _find_outlasting(events: HostEvents, line: Line) -> Iterator[ImpossibleEvent]:
@@ -334,7 +327,9 @@ def find_lost_records(events: HostEvents) -> LostRecords:
         lines = (line for line in plane.lines if not line.is_derived and line.name != COUNTER_LINE)
         recorded += sum(line.last - line.first for line in lines)
     rows, wanted = at[~of_gpu].astype(np.int64), ids[~of_gpu]
-    kinds = _classify_calls(events)[events.meta[rows]]
+    # 1 for calls that launch, 2 for calls that copy or set, else 0
+    codes = [1 if _KERNELS.search(name) else 2 if _COPIES.match(name) else 0 for name in events.names]
+    kinds = np.array(codes, np.int64)[events.meta[rows]]
     starts = (kinds != 0) & (wanted != 0)
     rows, wanted, kinds = rows[starts], wanted[starts], kinds[starts]
     if not len(rows) or len(events.planes_of("GPU")) < sum(
@@ -344,7 +339,10 @@ def find_lost_records(events: HostEvents) -> LostRecords:
     present = np.concatenate([ids[of_gpu], np.array([event.correlation for event in events.impossible], np.int64)])
     lost = ~np.isin(wanted, present) & ~_is_captured(events, rows)
     counts, lost = _drop_nested_calls(events, rows, lost)
-    without_id = recorded - int(np.count_nonzero(ids[of_gpu])) + _count_untimed(events)
+    without_id = recorded - int(np.count_nonzero(ids[of_gpu]))
+    for left_out in events.capture.log.rows():  # events that have no time are not lost
+        if left_out.code == "bad_time" and left_out.path == events.capture.path:
+            without_id += left_out.count
     if np.count_nonzero(lost) <= without_id:
         lost = np.zeros(len(rows), np.bool_)
     of_kernels = kinds == 1
@@ -363,33 +361,19 @@ def find_lost_records(events: HostEvents) -> LostRecords:
     )
 
 
-def _count_untimed(events: HostEvents) -> int:
-    """Return how many events of the file were left out because they have no time: they are not lost."""
-    rows = events.capture.log.rows()
-    return sum(row.count for row in rows if row.code == "bad_time" and row.path == events.capture.path)
-
-
-def _classify_calls(events: HostEvents) -> Int64s:
-    """Return, per row of event metadata, 1 for calls that launch, 2 for calls that copy or set, else 0."""
-    return np.array(
-        [1 if _KERNELS.search(name) else 2 if _COPIES.match(name) else 0 for name in events.names], np.int64
-    )
-
-
 def _is_captured(events: HostEvents, rows: Int64s) -> Bools:
     """Return whether each call is made while its thread captures a stream."""
-    begins, ends = (_select_named_rows(events, pattern) for pattern in (_BEGINS, _ENDS))
+    marks = []
+    for pattern in (_BEGINS, _ENDS):
+        metas = [meta for meta, name in enumerate(events.names) if pattern.search(name)]
+        marks.append(np.flatnonzero(np.isin(events.meta, metas)) if metas else np.zeros(0, np.int64))
+    begins, ends = marks
     if not len(begins):
         return np.zeros(len(rows), np.bool_)
     begun = np.append(-1, begins)[np.searchsorted(begins, rows)]
     ended = np.append(-1, ends)[np.searchsorted(ends, rows)]
     captured: Bools = (begun > ended) & (begun >= find_line_starts(events.used_lines, rows))
     return captured
-
-
-def _select_named_rows(events: HostEvents, pattern: re.Pattern[str]) -> Int64s:
-    metas = [meta for meta, name in enumerate(events.names) if pattern.search(name)]
-    return np.flatnonzero(np.isin(events.meta, metas)) if metas else np.zeros(0, np.int64)
 
 
 def _drop_nested_calls(events: HostEvents, rows: Int64s, lost: Bools) -> tuple[Bools, Bools]:
@@ -472,27 +456,28 @@ def check_records(events: HostEvents) -> HostRecords:
     from fastprof.derive.ops.gpu_ops import mark_op_line_events  # it takes long to import
 
     has_gpu_events = bool(mark_op_line_events(events).any()) or bool(events.impossible)
-    recorded = has_gpu_events or _has_tpu_events(events)
+    read = {plane.name: plane.last > plane.first for plane in events.planes}
+    tpus = [name for name in events.plane_names if find_device_of_plane(name)[0] == "TPU"]
+    recorded = has_gpu_events or any(read.get(name, True) for name in tpus)  # planes that were not read may have some
     flaws = tuple(_find_flaws(events, recorded))
     rows = [LogRow("data_loss", flaw.code, 1, None, events.capture.path, flaw.text) for flaw in flaws]
     events.capture.log.take(rows)
     return HostRecords(events.host, flaws, recorded, has_gpu_events)
 
 
-def _has_tpu_events(events: HostEvents) -> bool:
-    """Return whether TPUs have events; those of planes that were not read count as having some."""
-    read = {plane.name: plane.last > plane.first for plane in events.planes}
-    return any(read.get(name, True) for name in events.plane_names if find_device_of_plane(name)[0] == "TPU")
-
-
 def _find_flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
     lost, gpus = find_lost_records(events), events.planes_of("GPU")
-    errors = [message for message in (*events.capture.errors, *events.capture.warnings) if _is_loss(message, recorded)]
+    errors = []  # messages of the profiler that explain that records are missing
+    for message in (*events.capture.errors, *events.capture.warnings):
+        of_devices = _OF_DEVICES.search(message) and not _NO_DEVICE.search(message)
+        if _DROPPED.search(message) or (of_devices and not recorded):
+            errors.append(message)
+    has_threads = any(line.last > line.first for plane in events.planes for line in plane.lines)
     if errors:
         yield Flaw(PROFILER_ERROR, f"the profiler recorded: {list_few(errors, 3)}", _FIX_ERROR, not recorded)
     if lost.matters:
         yield Flaw("lost_records", lost.in_words(), _KEEP_PROFILER, True)
-    elif gpus and not recorded and not errors and _has_threads(events):
+    elif gpus and not recorded and not errors and has_threads:
         word = get_device_word(plane.name for plane in gpus)
         single, more = (
             f"{word} is listed, but its activity was",
@@ -513,16 +498,6 @@ def _find_flaws(events: HostEvents, recorded: bool) -> Iterator[Flaw]:
     if events.transcribed_from == XPROF and recorded_events == _MOST_IN_TRACE:
         text = f"the trace has {recorded_events:,} events, the most that XProf writes: others are left out"
         yield Flaw("most_events", text, _SHORTER, False)
-
-
-def _is_loss(message: str, recorded: bool) -> bool:
-    """Return whether a message of the profiler explains that records are missing."""
-    of_devices = _OF_DEVICES.search(message) and not _NO_DEVICE.search(message)
-    return bool(_DROPPED.search(message)) or (not recorded and bool(of_devices))
-
-
-def _has_threads(events: HostEvents) -> bool:
-    return any(line.last > line.first for plane in events.planes for line in plane.lines)
 
 
 def _describe_wrong_clocks(events: HostEvents) -> str:

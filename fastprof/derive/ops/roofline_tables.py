@@ -207,34 +207,23 @@ def _sum_work(table: OpTable, summed: Callable[[Float64s], Float64s]) -> dict[st
     columns: dict[str, Any] = {
         name: summed(getattr(table, name)) for name in ("flops", "model_flops", "bytes_accessed")
     }
-    return columns | {"memory": _build_memory_accesses([summed(size) for size in _sum_by_access(table)])}
-
-
-def _classify_accesses(memory: MemoryAccess) -> Int64s:
-    """Return the place of each access in _KINDS."""
-    place = np.full(len(memory.row), _ELSEWHERE, np.int64)
+    memory, count = table.memory, len(_KINDS) - 1
+    kind = np.full(len(memory.row), _ELSEWHERE, np.int64)
     for at, (operation, space) in enumerate(_KINDS[:_ELSEWHERE]):
-        place[(memory.operation == operation) & (memory.space == space)] = at
-    return place
-
-
-def _sum_by_access(table: OpTable) -> list[Float64s]:
-    """Return bytes of each op by kind of access, as in _KINDS."""
-    memory, kind, count = table.memory, _classify_accesses(table.memory), len(_KINDS) - 1
+        kind[(memory.operation == operation) & (memory.space == space)] = at
     cells = np.bincount(memory.row.astype(np.int64) * count + kind, memory.bytes, len(table) * count)
-    by_op = cells.astype(np.float64).reshape(len(table), count)
-    return [*by_op.T, np.where(table.has_breakdown(), 0.0, table.bytes_accessed)]
-
-
-def _build_memory_accesses(sizes: Sequence[Float64s]) -> MemoryAccess:
+    by_op = [*cells.astype(np.float64).reshape(len(table), count).T]  # of each op by kind of access, as in _KINDS
+    by_op.append(np.where(table.has_breakdown(), 0.0, table.bytes_accessed))
+    sizes = [summed(size) for size in by_op]
     rows = [np.flatnonzero(size) for size in sizes]
     lengths = [len(row) for row in rows]
-    return MemoryAccess(
+    columns["memory"] = MemoryAccess(
         np.concatenate(rows).astype(np.int32),
         np.repeat(np.array([operation for operation, _ in _KINDS], np.uint8), lengths),
         np.repeat(np.array([space for _, space in _KINDS], np.int64), lengths),
         np.concatenate([size[chosen] for size, chosen in zip(sizes, rows, strict=True)]),
     )
+    return columns
 
 
 def sum_work_by_row(ops: OpTable, chosen: Bools, row: Int64s, count: int) -> OpTable:
@@ -335,19 +324,21 @@ def sum_times_of_steps(steps: StepDatabase, of_hosts: Sequence[tuple[Int64s, Int
 
 def measure_observed_time(steps: StepDatabase, devices: Sequence[int]) -> Int64s:
     """Time of each step, on all devices together. Other than TPUs a host has one core for all its devices."""
-    return np.concatenate([_measure_observed_block(some, devices) for some in steps.stretches()])
-
-
-def _measure_observed_block(steps: StepDatabase, devices: Sequence[int]) -> Int64s:
-    times = np.where(steps.cores.sparse[None, :] | ~steps.present, 0, steps.duration_ps)
-    if steps.is_tpu:
-        count = np.ones(times.shape[1], np.int64)
-    else:
-        count = np.array(devices, np.int64)[steps.cores.host_number]
-    if int(times.max(initial=0)) * int(count.sum()) < 2**63:
-        total: Int64s = (times * count).sum(axis=1)
-        return total
-    return np.array([sum_exactly((times_of_step * count).tolist()) for times_of_step in times.astype(object)], np.int64)
+    parts = []
+    for some in steps.stretches():
+        times = np.where(some.cores.sparse[None, :] | ~some.present, 0, some.duration_ps)
+        if some.is_tpu:
+            count = np.ones(times.shape[1], np.int64)
+        else:
+            count = np.array(devices, np.int64)[some.cores.host_number]
+        if int(times.max(initial=0)) * int(count.sum()) < 2**63:
+            total = (times * count).sum(axis=1)
+        else:
+            exact = [sum_exactly((of_step * count).tolist()) for of_step in times.astype(object)]
+            total = np.array(exact, np.int64)
+        parts.append(total)
+        del times  # before those of the next steps are read
+    return np.concatenate(parts)
 
 
 def average_steps(steps: RooflineTotals) -> RooflineTotals:
@@ -375,10 +366,6 @@ def _make_intensity_column(memory: RooflineMemory) -> Column:
 def _make_peak_percent_column(name: str, rate: str, peak: str) -> Column:
     return op.Percent(f"{name}_peak_percent", f"{rate} / the peak of {peak}; {_UNKNOWN}, or the time is 0",
                       lambda rows: mask_unknown(100 * rows.efficiency.of(name)))  # fmt: skip
-
-
-def _compute_attainable_rate(rows: Any) -> pa.Array:
-    return op.divide_per_second(np.where(rows.flops > 0, rows.flops, np.nan), rows.efficiency.least_ps)
 
 
 def _make_whole_formula(name: str) -> Formula:
@@ -476,7 +463,9 @@ _BENEATH: Final = (
     op.BOUND_BY,
     _ROOFLINE_PERCENT,
     op.FlopRate("attainable_flops_per_s", "flops_per_s / roofline_percent, the rate at the roofline; null: "
-                "roofline_percent is null, or there are no flops", _compute_attainable_rate),
+                "roofline_percent is null, or there are no flops",
+                lambda rows: op.divide_per_second(
+                    np.where(rows.flops > 0, rows.flops, np.nan), rows.efficiency.least_ps)),
 )  # fmt: skip
 _LOST_SHARE: Final = Share("lost_share", "lost_ps / self time of all ops and idle time; null: lost_ps is null, or "
                            "there is no such time",

@@ -85,7 +85,10 @@ def read_streams(events: HostEvents, with_ops: bool = False) -> GpuStreams:
     """Return the streams of all GPUs of a host. Negative durations count as 0. ``with_ops``: the op that launched an
     event is its call if no call is recorded."""
     planes = events.planes_of("GPU")
-    lines = tuple(line for plane in planes for line in plane.lines if _is_event_stream(line) and line.last > line.first)
+    every = (line for plane in planes for line in plane.lines)
+    lines = tuple(
+        line for line in every if not line.is_derived and line.name != COUNTER_LINE and line.last > line.first
+    )
     rows = np.concatenate([*(np.arange(line.first, line.last) for line in lines), np.zeros(0, np.int64)])
     rows = rows.astype(np.int64)
     stream = np.repeat(np.arange(len(lines), dtype=np.int32), [line.last - line.first for line in lines])
@@ -96,17 +99,9 @@ def read_streams(events: HostEvents, with_ops: bool = False) -> GpuStreams:
     done[launched] = add_durations(begun[launched], np.maximum(events.duration_ps[call[launched]], 0))
     start = events.start_ps[rows]
     end = add_durations(start, np.maximum(events.duration_ps[rows], 0))
-    kind = _classify_names(events)[events.meta[rows]]
+    kind = np.array([classify_name(name) for name in events.names], np.uint8)[events.meta[rows]]
     queued = launched & np.isin(rows, find_known_calls(events)[0]) & (start >= begun)
     return GpuStreams(lines, StreamEvents(rows, stream, start, end, kind, call, begun, done, queued))
-
-
-def _is_event_stream(line: Line) -> bool:
-    return not line.is_derived and line.name != COUNTER_LINE
-
-
-def _classify_names(events: HostEvents) -> UInt8s:
-    return np.array([classify_name(name) for name in events.names], np.uint8)
 
 
 def classify_name(name: str) -> int:
@@ -194,17 +189,18 @@ class GpuCopies:
 def select_copies(events: HostEvents, mine: StreamEvents) -> GpuCopies:
     """Return the copies among the events of a GPU. Reads STATS."""
     copies = mine[mine.kind == COPY]
-    names = [_name_copy_kind(events.names[meta]) for meta in events.meta[copies.row].tolist()]
+    names = []
+    for meta in events.meta[copies.row].tolist():
+        name = events.names[meta]
+        if name.startswith("Memcpy"):
+            name = name[:_PREFIX].rstrip()
+        names.append("Memset" if name.startswith("Memset") else name)
     kinds = sorted(set(names))
     of = np.array([kinds.index(name) for name in names], np.int64)
     size = read_copy_bytes(events, copies.row)
     return GpuCopies(
         kinds, copies, of, size, read_copy_bandwidth(events, copies.row, size, copies.end_ps - copies.start_ps)
     )
-
-
-def _name_copy_kind(name: str) -> str:
-    return name[:_PREFIX].rstrip() if name.startswith("Memcpy") else "Memset" if name.startswith("Memset") else name
 
 
 def read_copy_bytes(events: HostEvents, rows: Int64s) -> Int64s:
@@ -268,11 +264,7 @@ def measure_device_times(start: Int64s, end: Int64s, kind: UInt8s) -> DeviceTime
     collectives = unions[COMMUNICATION]
     hidden = int(measure_covered_time(unions[COMPUTE], collectives[0], collectives[1] - collectives[0]).sum())
     window = int(end.max()) - int(start.min())
-    return DeviceTimes(window, int((ends - begins).sum()), of_kind, hidden, _sum_time_by_set(unions))
-
-
-def _sum_time_by_set(unions: list[tuple[Int64s, Int64s]]) -> dict[int, int]:
-    """Time by the set of kinds that run: where a kind begins its bit is added, where it ends it is taken away."""
+    # time by the set of kinds that run: where a kind begins its bit is added, where it ends it is taken away
     time = np.concatenate([side for pair in unions for side in pair])
     change = np.concatenate(
         [np.full(len(pair[0]), sign << bit, np.int64) for bit, pair in enumerate(unions) for sign in (1, -1)]
@@ -281,7 +273,8 @@ def _sum_time_by_set(unions: list[tuple[Int64s, Int64s]]) -> dict[int, int]:
     running = np.cumsum(change[order])[:-1]
     lasted = np.diff(time[order])
     sums = {bits: int(lasted[running == bits].sum()) for bits in range(1, 1 << len(unions))}
-    return {bits: total for bits, total in sums.items() if total}
+    sets = {bits: total for bits, total in sums.items() if total}
+    return DeviceTimes(window, int((ends - begins).sum()), of_kind, hidden, sets)
 
 
 def name_kind_set(kinds: int) -> str:
@@ -304,20 +297,15 @@ def find_breaks(events: StreamEvents, short_ps: int) -> StreamBreaks:
     order = sort_rows(events.stream, events.start_ps)
     stream, start, end = events.stream[order].astype(np.int64), events.start_ps[order], events.end_ps[order]
     same = stream[1:] == stream[:-1]
-    before = _find_latest_end(stream, end)[:-1]
+    latest = end.copy()  # end of what the stream ran so far
+    for part in np.split(latest, np.flatnonzero(~same) + 1):
+        np.maximum.accumulate(part, out=part)
+    before = latest[:-1]
     idle = np.maximum(start[1:] - before, 0)
     call = events.call[order][1:]
     host = (call >= 0) & (events.call_ps[order][1:] > before)
     wait = np.where(host, HOST_WAIT, np.where(idle < short_ps, KERNEL_WAIT, OTHER)).astype(np.uint8)
     return StreamBreaks(stream[1:][same], idle[same], wait[same])
-
-
-def _find_latest_end(stream: Int64s, end: Int64s) -> Int64s:
-    """Return the latest end of each event's stream so far. Streams are in order."""
-    latest = end.copy()
-    for part in np.split(latest, np.flatnonzero(stream[1:] != stream[:-1]) + 1):
-        np.maximum.accumulate(part, out=part)
-    return latest
 
 
 @dataclass(slots=True)
@@ -372,7 +360,14 @@ def sum_streams(events: HostEvents, streams: GpuStreams, limits: StreamLimits) -
         return sums
     for plane, mine in streams.of_planes():
         keys = {"host": events.host, "device": events.planes[plane].name}
-        _sum_device_times(sums, keys, mine)
+        times = measure_device_times(mine.start_ps, mine.end_ps, mine.kind)
+        sums.devices.append(SimpleNamespace(
+            **keys, window_ps=times.window, busy_ps=times.busy, idle_ps=times.window - times.busy,
+            compute_ps=times.kinds[COMPUTE], communication_ps=times.kinds[COMMUNICATION], copy_ps=times.kinds[COPY],
+            other_ps=times.busy - times.kinds[COMPUTE], hidden_ps=times.hidden,
+        ))  # fmt: skip
+        for kinds, time in sorted(times.sets.items(), key=lambda pair: (-pair[1], pair[0])):
+            sums.kinds.append(SimpleNamespace(**keys, kinds=name_kind_set(kinds), time_ps=time, whole_ps=times.busy))
         sums.names += _sum_stream_names(events, keys, mine)
         sums.copies += _sum_copies(events, keys, mine)
     sums.streams += _list_streams(events, streams)
@@ -380,19 +375,6 @@ def sum_streams(events: HostEvents, streams: GpuStreams, limits: StreamLimits) -
     sums.launches += _sum_launches(events, streams.events, limits)
     sums.queues += _sum_queues(events, streams, limits.full)
     return sums
-
-
-def _sum_device_times(sums: HostStreams, keys: dict[str, str], mine: StreamEvents) -> None:
-    times = measure_device_times(mine.start_ps, mine.end_ps, mine.kind)
-    sums.devices.append(SimpleNamespace(
-        **keys, window_ps=times.window, busy_ps=times.busy, idle_ps=times.window - times.busy,
-        compute_ps=times.kinds[COMPUTE], communication_ps=times.kinds[COMMUNICATION], copy_ps=times.kinds[COPY],
-        other_ps=times.busy - times.kinds[COMPUTE], hidden_ps=times.hidden,
-    ))  # fmt: skip
-    sums.kinds += [
-        SimpleNamespace(**keys, kinds=name_kind_set(kinds), time_ps=time, whole_ps=times.busy)
-        for kinds, time in sorted(times.sets.items(), key=lambda pair: (-pair[1], pair[0]))
-    ]
 
 
 def _sum_stream_names(events: HostEvents, keys: dict[str, str], mine: StreamEvents) -> list[SimpleNamespace]:

@@ -650,23 +650,19 @@ def _compute_convolution_work(call: TorchCall, dims: Sequence[Any], places: _For
     if any(not isinstance(step, list) for step in steps):
         if (given, weight) not in outputs:
             raise UnknownWork(_NO_STRIDE)
-        made = outputs[given, weight]
-    else:
-        made = (given[0], weight[0], *_compute_output_sizes(given[2:], weight[2:], steps))
-    return _compute_convolved_work(call, made, weight, (given, made))
-
-
-def _compute_output_sizes(given: Dims, kernel: Dims, steps: Sequence[Any]) -> Dims:
-    """Return the sizes of what a convolution makes; an option of one number holds for all dimensions."""
-    every = [step * len(kernel) if len(step) == 1 else step for step in steps]
-    if {len(given), *map(len, every)} != {len(kernel)} or not all(map(is_shape, every)):
+        return _compute_convolved_work(call, outputs[given, weight], weight, (given, outputs[given, weight]))
+    kernel = weight[2:]
+    every = [step * len(kernel) if len(step) == 1 else step for step in steps]  # one number is for all dimensions
+    if {len(given[2:]), *map(len, every)} != {len(kernel)} or not all(map(is_shape, every)):
         raise UnknownWork(OTHER_SHAPES)
-    parts = zip(given, kernel, *every, strict=True)
     if any(stride < 1 for stride in every[0]):
         raise UnknownWork(OTHER_SHAPES)
-    return tuple(
-        max(0, (size + 2 * pad - gap * (width - 1) - 1) // stride + 1) for size, width, stride, pad, gap in parts
-    )
+    sizes = [
+        max(0, (size + 2 * pad - gap * (width - 1) - 1) // stride + 1)
+        for size, width, stride, pad, gap in zip(given[2:], kernel, *every, strict=True)
+    ]
+    made = (given[0], weight[0], *sizes)
+    return _compute_convolved_work(call, made, weight, (given, made))
 
 
 def _compute_convolved_work(call: TorchCall, across: Dims, weight: Dims, others: Sequence[Dims]) -> TorchWork:

@@ -93,14 +93,11 @@ def sum_memory_accesses(payloads: Mapping[int, bytes], keys: Int64s, known: dict
 
 def format_accesses(payload: bytes) -> str:
     """One line per memory and direction: ``HBM read: 8.000 MiB (8,388,608 bytes)``; "" if none is recorded."""
-    return "\n".join(
-        _format_access(space, operation, size) for (operation, space), size in _sum_accesses(payload).items()
-    )
-
-
-def _format_access(space: int, operation: int, size: int) -> str:
-    exact = f" ({size:,} bytes)" if abs(size) >= 1024 else ""
-    return f"{_SPACES.get(space, f'memory {space}')} {_WAYS.get(operation, 'moved')}: {format_size(size)}{exact}"
+    lines = []
+    for (operation, space), size in _sum_accesses(payload).items():
+        moved = f"{_SPACES.get(space, f'memory {space}')} {_WAYS.get(operation, 'moved')}: {format_size(size)}"
+        lines.append(moved + (f" ({size:,} bytes)" if abs(size) >= 1024 else ""))
+    return "\n".join(lines)
 
 
 _SPACES: Final = {0: "unknown memory", HBM: "HBM", CMEM: "CMEM", VMEM: "VMEM"}
@@ -109,18 +106,14 @@ _WAYS: Final = {READ: "read", WRITE: "written"}
 
 def _sum_accesses(payload: bytes) -> Totals:
     totals: Totals = {}
-    for operation, space, count in _parse_accesses(payload):
-        totals[operation, space] = totals.get((operation, space), 0) + count
-    return totals
-
-
-def _parse_accesses(data: bytes) -> Iterator[tuple[int, int, int]]:
-    for number, value in _parse_fields(data):
+    for number, value in _parse_fields(payload):
         if number == 1 and isinstance(value, bytes):
             fields = {at: known for at, known in _parse_fields(value) if isinstance(known, int)}
-            operation = fields.get(1, 0)
+            operation = fields.get(1, 0) if fields.get(1, 0) in (READ, WRITE) else 0
             space = fields.get(2, 0)
-            yield operation if operation in (READ, WRITE) else 0, space - (space >> 63 << 64), fields.get(3, 0)
+            key = operation, space - (space >> 63 << 64)
+            totals[key] = totals.get(key, 0) + fields.get(3, 0)
+    return totals
 
 
 def _parse_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -212,39 +205,37 @@ def build_tpu_op_table(events: HostEvents, op_events: OpEvents, core_type: int) 
     occurrences = time["count"].copy()
     columns = _describe_metadata(events, metas, occurrences)
     times = time["total"].copy()
-    scaled = _normalize_durations(events, op_events.rows, op_events.duration_ps)
+    # the host's clock counts if an occurrence does not record its shortest duration itself
+    durations = clip_negative(take_rows(events.duration_ps, op_events.rows))
+    shortest = summarize_by(op, _read_time_stat(events, "min_duration_ps", op_events.rows, durations), count)
+    del durations
+    normalized = times
+    if len(events.stat("Time Scale Multiplier")):  # else the clock is always nominal
+        multiplier = _read_double_stat(events, "Time Scale Multiplier", op_events.rows, 1.0, MOST_TIMES)
+        normalized = sum_by(op, _truncate_values(op_events.duration_ps * multiplier), count)
+        del multiplier
+    stalls, energy = np.zeros(count, np.int64), np.zeros(count)
+    if len(events.stat("dma_stall_duration_ps")):
+        rows = op_events.rows
+        stalls = sum_by(op, _read_time_stat(events, "dma_stall_duration_ps", rows, np.zeros_like(rows)), count)
+    if len(events.stat("vdd_energy_j")):
+        used = op >= 0
+        joules = _read_double_stat(events, "vdd_energy_j", op_events.rows, 0.0)[used]
+        energy = np.bincount(op[used], joules, count).astype(np.float64)
+        del used, joules
     table = OpTable.of(
         occurrences=occurrences,
         time_ps=times,
         self_ps=sum_by(op, op_events.self_ps, count),
-        min_ps=_find_shortest(events, op, op_events.rows, count),
-        normalized_ps=times if scaled is None else sum_by(op, scaled, count),
-        dma_stall_ps=_sum_stalls(events, op, op_events.rows, count),
-        energy_j=_sum_tpu_energy(events, op, op_events.rows, count),
+        min_ps=shortest["minimum"].copy(),
+        normalized_ps=normalized,
+        dma_stall_ps=stalls,
+        energy_j=energy,
         cores=np.ones(count, np.int32),
         core_type=np.full(count, core_type, np.uint8),
         **columns,
     )
     return table, op
-
-
-def _find_shortest(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
-    """Return the shortest occurrence of each op, by the host's clock if it does not record it itself."""
-    durations = _read_time_stat(events, "min_duration_ps", rows, clip_negative(take_rows(events.duration_ps, rows)))
-    return summarize_by(op, durations, count)["minimum"].copy()
-
-
-def _sum_stalls(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Int64s:
-    if not len(events.stat("dma_stall_duration_ps")):
-        return np.zeros(count, np.int64)
-    return sum_by(op, _read_time_stat(events, "dma_stall_duration_ps", rows, np.zeros_like(rows)), count)
-
-
-def _sum_tpu_energy(events: HostEvents, op: Int32s, rows: Int32s, count: int) -> Float64s:
-    if not len(events.stat("vdd_energy_j")):
-        return np.zeros(count)
-    used = op >= 0
-    return np.bincount(op[used], _read_double_stat(events, "vdd_energy_j", rows, 0.0)[used], count).astype(np.float64)
 
 
 def _number_as_met(meta: Int32s, count: int) -> tuple[Int64s, Int32s]:
@@ -298,13 +289,6 @@ def _read_double_stat(
     return np.where((values >= 0) & (values <= most), values, otherwise)
 
 
-def _normalize_durations(events: HostEvents, rows: Int32s, durations: Int64s) -> Int64s | None:
-    """Durations at the nominal clock, rounded down; None if the clock is always nominal."""
-    if not len(events.stat("Time Scale Multiplier")):
-        return None
-    return _truncate_values(durations * _read_double_stat(events, "Time Scale Multiplier", rows, 1.0, MOST_TIMES))
-
-
 def _truncate_values(values: npt.NDArray[Any]) -> Int64s:
     whole: Int64s = np.clip(np.trunc(values), -(2.0**62), 2.0**62).astype(np.int64)
     return whole
@@ -314,11 +298,18 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
     """Columns from the metadata of ops; work is multiplied by their occurrences."""
     names, displays = events.names, events.display_names
     rows = metas.tolist()
-    sources = [_parse_source(text) for text in _read_meta_texts(events, "source", metas)]
+    source_files, source_lines = [], []
+    for text in _read_meta_texts(events, "source", metas):
+        file, _, line = text.partition(":")
+        is_line = line.isascii() and line.isdigit() and len(line) < 10
+        source_files.append(file if is_line else "")
+        source_lines.append(int(line) if is_line else -1)
     categories = _read_meta_texts(events, "hlo_category", metas)
     flops = _read_meta_numbers(events, "flops", metas) * occurrences
     moved = _read_meta_numbers(events, "bytes_accessed", metas) * occurrences
     model = _read_meta_numbers(events, "model_flops", metas) * occurrences
+    # XProf traces leave out flops: what the model requires is not what the device did
+    flops_stats = ("flops", "model_flops") if len(events.meta_stat("flops")) else ("flops",)
     accesses = events.meta_bytes("memory_access_breakdown", rows)
     memory = sum_memory_accesses(accesses, metas, _cache_accesses(events))
     return {
@@ -328,13 +319,13 @@ def _describe_metadata(events: HostEvents, metas: Int64s, occurrences: Int64s) -
         "category": categories,
         "provenance": _read_meta_texts(events, "tf_op", metas),
         "deduplicated_name": _read_meta_texts(events, "deduplicated_name", metas),
-        "source_file": [file for file, _ in sources],
-        "source_line": [line for _, line in sources],
+        "source_file": source_files,
+        "source_line": source_lines,
         "source_stack": _read_meta_texts(events, "source_stack", metas),
         "flops": flops,
         "model_flops": np.where(model > 0, model, flops),
         "bytes_accessed": moved,
-        "flops_source": _encode_work_source(events, _choose_flops_stats(events), metas, categories, flops),
+        "flops_source": _encode_work_source(events, flops_stats, metas, categories, flops),
         "bytes_source": _encode_work_source(events, ("bytes_accessed",), metas, categories, moved),
         "tells_memories": [row in accesses for row in rows],
         "memory": MemoryAccess(
@@ -369,12 +360,6 @@ def _list_figures(events: HostEvents, stat: str) -> Float64s:
     return events.meta_stat(stat).at(np.arange(len(events.names))).numbers
 
 
-def _choose_flops_stats(events: HostEvents) -> tuple[str, ...]:
-    """Return the stats that show whether flops are recorded. XProf traces leave out flops: what the model requires is
-    not what the device did."""
-    return ("flops", "model_flops") if len(events.meta_stat("flops")) else ("flops",)
-
-
 def _encode_work_source(
     events: HostEvents, stats: Sequence[str], metas: Int64s, categories: Sequence[str], figures: Float64s
 ) -> npt.NDArray[np.uint8]:
@@ -390,12 +375,6 @@ def _encode_work_source(
 def _cache_accesses(_events: HostEvents) -> dict[bytes, Totals]:
     """Payloads that were read before, and what they say: cores that run one program share them."""
     return {}
-
-
-def _parse_source(text: str) -> tuple[str, int]:
-    """File and line of `file:line`; nothing if the line is not a number."""
-    file, _, line = text.partition(":")
-    return (file, int(line)) if line.isascii() and line.isdigit() and len(line) < 10 else ("", -1)
 
 
 @compute_once
@@ -520,15 +499,17 @@ class SparseCores:
         for op, key in zip(self._ops_at(plane, rows).tolist(), keys, strict=True):
             if key in self._numbers and op >= 0:
                 parent_of_key[self._numbers[key]] = op
-        added = [
-            children
-            for part in self._parts
-            for children in (_list_children(part, parent_of_key[part.key]), *self.more_children(part, parent_of_key))
-        ]
+        added = []
+        for part in self._parts:
+            added.append(_list_children(part, parent_of_key[part.key]))
+            added += self.more_children(part, parent_of_key)
         parent = np.concatenate([parents for _, parents in added])
         if not len(parent):
             return ops
-        return replace(ops, children=_stack_tables([table for table, _ in added]), parent=parent.astype(np.int32))
+        tables = [table for table, _ in added]
+        named = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
+        children = merge_tables(tables, np.arange(len(named)), named)  # one below the other
+        return replace(ops, children=children, parent=parent.astype(np.int32))
 
     def _ops_at(self, plane: Plane, rows: Int64s) -> Int64s:
         """Return the op of each of these rows of a core; -1 if it has none."""
@@ -585,9 +566,3 @@ def _share_memory_accesses(memory: MemoryAccess, rows: Int64s, share: Float64s) 
     at = order[place]
     moved = memory.bytes[at] * share[row]
     return MemoryAccess(row.astype(np.int32), memory.operation[at], memory.space[at], moved)
-
-
-def _stack_tables(tables: Sequence[OpTable]) -> OpTable:
-    """Return the tables, one below the other."""
-    keys = [key for table in tables for key in zip(table.program_id.tolist(), table.name, strict=True)]
-    return merge_tables(tables, np.arange(len(keys)), keys)

@@ -101,20 +101,17 @@ class _NameReader:
         while waiting:
             part, depth = waiting.popleft()
             wrapped = _WRAPPED.fullmatch(part) if depth < _MOST_WRAPPINGS else None
-            if wrapped is None or not self._unwraps(wrapped[1]):
+            wrapper = wrapped[1] if wrapped is not None else ""
+            if wrapper in _TRANSFORMS:
+                self._at_head = False
+                self.passed = max(self.passed, _TRANSFORMS[wrapper])
+            if wrapped is None or not (wrapper in _TRANSFORMS or wrapper in _FUNCTIONS or wrapper in _TRANSPARENT):
                 self._scope(part)
-            elif wrapped[1] in _FUNCTIONS:
+            elif wrapper in _FUNCTIONS:
                 if not self._at_head and wrapped[2] != "main":
                     self._parts.append(wrapped[2])
             else:
                 waiting.extendleft((inner, depth + 1) for inner in reversed(_split_name(wrapped[2])))
-
-    def _unwraps(self, name: str) -> bool:
-        if name in _TRANSFORMS:
-            self._at_head = False
-            self.passed = max(self.passed, _TRANSFORMS[name])
-            return True
-        return name in _FUNCTIONS or name in _TRANSPARENT
 
     def _scope(self, part: str) -> None:
         self._at_head = False
@@ -133,18 +130,15 @@ class _NameReader:
         parts, at = self._parts, 0
         while at < len(parts):
             last = at == len(parts) - 1
-            if not last and _is_control(parts[at], parts[at + 1]):
+            part, after = parts[at], "" if last else parts[at + 1]
+            if (part == "while" and after in ("body", "cond")) or (part == "cond" and _BRANCH.fullmatch(after)):
                 left += parts[at : at + 1] if at + 2 == len(parts) else ()
                 at += 2
                 continue
-            if last or parts[at] not in _CALLS:
-                left.append(parts[at])
+            if last or part not in _CALLS:
+                left.append(part)
             at += 1
         return left
-
-
-def _is_control(part: str, after: str) -> bool:
-    return (part == "while" and after in ("body", "cond")) or (part == "cond" and bool(_BRANCH.fullmatch(after)))
 
 
 def _split_name(name: str) -> list[str]:
@@ -198,21 +192,25 @@ def find_pass_of_calls(events: HostEvents) -> UInt8s:
         return np.full(len(events), UNKNOWN, np.uint8)
     forward, within = find_forward_ops(events), find_innermost_mark(events, marks)
     if not has_category(events, PYTHON)[events.meta].any():
-        marks[_find_recomputed_ops(events, marks, within)] = RECOMPUTE
+        # ops within the backward pass that ran with gradients on, but have no backward op themselves
+        rows, numbers = events.ints(SEQUENCE)
+        inside = (within[rows] == BACKWARD) & (marks[rows] == 0)
+        marks[rows[inside & ~_has_backward(rows, numbers, marks)]] = RECOMPUTE
+        del rows, numbers, inside
         within = find_innermost_mark(events, marks)
         if not (marks == RECOMPUTE).any():
             within[within > 0] = WITHIN
-    named = np.array([_classify_outside(name) for name in events.names], np.uint8)[events.meta]
+    codes = [
+        FORWARD if name.startswith(_MODULE) else _MARK_OTHER if name.startswith(_OPTIMIZER) else 0
+        for name in events.names
+    ]
+    named = np.array(codes, np.uint8)[events.meta]
     named[forward] = FORWARD
     shows_forward = bool((named == FORWARD).any())
     beside = find_innermost_mark(events, named)
     beside[beside == 0] = OTHER if shows_forward else OUTSIDE
     beside[beside == _MARK_OTHER] = OTHER
     return np.where(within > 0, within, beside).astype(np.uint8)
-
-
-def _classify_outside(name: str) -> int:
-    return FORWARD if name.startswith(_MODULE) else _MARK_OTHER if name.startswith(_OPTIMIZER) else 0
 
 
 def find_innermost_mark(events: HostEvents, marks: UInt8s) -> UInt8s:
@@ -231,14 +229,6 @@ def find_forward_ops(events: HostEvents) -> Int32s:
     begins, ends = events.recorded_arrows()
     led = begins[(within[ends] > 0) & (within[begins] == 0)]
     return np.concatenate([rows[(within[rows] == 0) & _has_backward(rows, numbers, marks)], led])
-
-
-def _find_recomputed_ops(events: HostEvents, marks: UInt8s, within: UInt8s) -> Int32s:
-    """Return the ops within the backward pass that ran with gradients on, but have no backward op themselves."""
-    rows, numbers = events.ints(SEQUENCE)
-    inside = (within[rows] == BACKWARD) & (marks[rows] == 0)
-    recomputed: Int32s = rows[inside & ~_has_backward(rows, numbers, marks)]
-    return recomputed
 
 
 def _has_backward(rows: Int32s, numbers: Int64s, marks: UInt8s) -> Bools:

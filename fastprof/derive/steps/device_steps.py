@@ -109,7 +109,10 @@ def collect_device_steps(events: HostEvents, group_id: Int32s, recorded: bool) -
         elif plane.name.startswith("/device:TPU:"):
             line = find_grouping_line(plane)
             if line is not None and line.name in STEP_LINES:
-                steps_by_plane[plane.number] = _collect_tpu_steps(events, line, group_id)
+                rows = np.arange(line.first, line.last)
+                steps_by_plane[plane.number] = _merge_group_runs(
+                    group_id[rows], _get_line_times(events, line), read_device_times(events, rows)
+                )
     return steps_by_plane
 
 
@@ -129,16 +132,11 @@ def _collect_gpu_steps(events: HostEvents, plane: Plane, group_id: Int32s, recor
     shown = [line for line in plane.lines if line.xline_id & 0xFFFFFFFF == FIRST_DERIVED]
     if not shown:
         return _group_gpu_events(events, plane, group_id)
-    known = _read_derived_line(events, shown[0], group_id)
-    return known if recorded else PlaneSteps.joined([_group_gpu_events(events, plane, group_id), known])
-
-
-def _read_derived_line(events: HostEvents, line: Line, group_id: Int32s) -> PlaneSteps:
-    """Return the steps of a line that whoever wrote the capture derived."""
-    rows = np.arange(line.first, line.last)
+    rows = np.arange(shown[0].first, shown[0].last)
     rows = rows[group_id[rows] >= 0]
     start, duration = events.start_ps[rows], events.duration_ps[rows]
-    return PlaneSteps(group_id[rows], start, duration, start, duration)
+    known = PlaneSteps(group_id[rows], start, duration, start, duration)
+    return known if recorded else PlaneSteps.joined([_group_gpu_events(events, plane, group_id), known])
 
 
 def _group_gpu_events(events: HostEvents, plane: Plane, group_id: Int32s) -> PlaneSteps:
@@ -244,7 +242,14 @@ def spread_groups(events: HostEvents, planes: Sequence[Plane], group_id: Int32s)
             continue
         spans, groups = _get_line_spans(events, line), group_id[line.first : line.last].copy()
         if line.name in STEP_LINES:
-            spans, groups = _merge_step_spans(spans, groups)
+            # merge consecutive steps of one group, and drop those of no group
+            first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+            last = np.append(first[1:], len(groups)) - 1
+            known = groups[first] >= 0
+            if known.any():
+                begin, end = spans[0][first[known]], spans[1][last[known]]
+                spans = begin, end, np.maximum.accumulate(end)
+                groups = np.ascontiguousarray(groups[first[known]])
         for other in plane.lines:
             if (other is line and line.name in STEP_LINES) or other.name == COUNTER_LINE:
                 continue
@@ -252,26 +257,6 @@ def spread_groups(events: HostEvents, planes: Sequence[Plane], group_id: Int32s)
             placed(*spans, groups, *_get_line_times(events, other), True, its_groups)
             if other is line:
                 its_groups[groups >= 0] = groups[groups >= 0]
-
-
-def _merge_step_spans(
-    spans: tuple[Int64s, Int64s, Int64s], groups: Int32s
-) -> tuple[tuple[Int64s, Int64s, Int64s], Int32s]:
-    """Merge spans of consecutive steps of one group, from the begin of the first to the end of the last, and drop those
-    of no group. Return them unchanged if none has a group."""
-    first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
-    last = np.append(first[1:], len(groups)) - 1
-    known = groups[first] >= 0
-    if not known.any():
-        return spans, groups
-    begin, end = spans[0][first[known]], spans[1][last[known]]
-    return (begin, end, np.maximum.accumulate(end)), np.ascontiguousarray(groups[first[known]])
-
-
-def _collect_tpu_steps(events: HostEvents, line: Line, group_id: Int32s) -> PlaneSteps:
-    """Return the steps of a TPU's own line. Steps without a group are left out; consecutive ones of a group are one."""
-    rows = np.arange(line.first, line.last)
-    return _merge_group_runs(group_id[rows], _get_line_times(events, line), read_device_times(events, rows))
 
 
 _MOST, _LEAST = 2**63 - 1, -(2**63)
@@ -507,25 +492,24 @@ def _find_gpu_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
     comes, or the kernel that it began with comes again. (A module that begins inside of a loop seems to be executed at
     each turn of it.)"""
     stat = events.stat("hlo_module").of_kinds((records.STR, records.REF))
-    here = _is_on_lines(plane, stat.rows)
+    here = np.zeros(len(stat.rows), np.bool_)
+    for line in plane.lines:
+        if not line.is_derived:
+            here |= (stat.rows >= line.first) & (stat.rows < line.last)
     rows, module = stat.rows[here].astype(np.int64), stat.value[here]
     order = np.argsort(events.start_ps[rows], kind="stable")
     rows, module = rows[order], module[order]
     if not len(rows):
         return _bound_executions(events, plane, rows, rows, module)
-    kernel = np.stack([_get_op_texts(events, rows), events.meta[rows].astype(np.int64)], axis=1)
+    named = events.stat("hlo_op").of_kinds((records.STR, records.REF))
+    op = np.full(len(events), -1, np.int64)
+    op[named.rows] = named.value
+    kernel = np.stack([op[rows], events.meta[rows].astype(np.int64)], axis=1)
+    del op
     changes = np.append(True, module[1:] != module[:-1])
     first = np.flatnonzero(changes)[np.cumsum(changes) - 1]
     begins = changes | (kernel == kernel[first]).all(axis=1)
     return _bound_executions(events, plane, rows, np.cumsum(begins).astype(np.int64) - 1, module)
-
-
-def _get_op_texts(events: HostEvents, rows: Int64s) -> Int64s:
-    """Return the string number of each row's op, or -1 if there is none."""
-    stat = events.stat("hlo_op").of_kinds((records.STR, records.REF))
-    op = np.full(len(events), -1, np.int64)
-    op[stat.rows] = stat.value
-    return op[rows]
 
 
 def _find_host_executions(events: HostEvents, plane: Plane) -> ProgramExecutions:
@@ -551,14 +535,6 @@ def _bound_executions(
     number[of] = module
     distinct, place = number_values(number)
     return ProgramExecutions(plane, rows, of, begin, end, *_deduplicate_names(place, events.all_texts(distinct)), run)
-
-
-def _is_on_lines(plane: Plane, rows: Int32s) -> Bools:
-    here = np.zeros(len(rows), np.bool_)
-    for line in plane.lines:
-        if not line.is_derived:
-            here |= (rows >= line.first) & (rows < line.last)
-    return here
 
 
 def _create_no_rows() -> Int64s:

@@ -372,7 +372,17 @@ class EventForest:
 
     @cached_property
     def marks(self) -> UInt8s:
-        return _flag_events(self.events, self.types)
+        """Bits by row: which of the stats that make names it has, and whether it is or runs an op."""
+        events, types = self.events, self.types
+        marks = np.zeros(len(events), np.uint8)
+        marks[events.texts("graph_type")[0]] |= HAS_GRAPH_TYPE
+        for name, bit in (("iter_num", HAS_ITER_NUM), ("step_num", HAS_STEP_NUM)):
+            marks[events.ints(name)[0]] |= bit
+        eager = types == CODES["EagerExecute"]
+        if eager.any():
+            is_op = (types == KERNEL_EXECUTE) | (types == TF_OP)
+            marks |= eager.view(np.uint8) * np.uint8(_EXECUTES_EAGERLY) | is_op.view(np.uint8) * np.uint8(_IS_OP)
+        return marks
 
     @cached_property
     def is_eager(self) -> UInt8s:
@@ -405,19 +415,6 @@ def has_declared_groups(events: HostEvents) -> bool:
     """Return whether every plane of a host or a device declares the stat of groups, used or not: TSL requires no more
     of a grouped capture."""
     return not any(name.startswith(_PLANES_IN_GROUPS) for name in events.planes_without("group_id"))
-
-
-def _flag_events(events: HostEvents, types: UInt8s) -> UInt8s:
-    """Return bits by row: which of the stats that make names it has, and whether it is or runs an op."""
-    marks = np.zeros(len(events), np.uint8)
-    marks[events.texts("graph_type")[0]] |= HAS_GRAPH_TYPE
-    for name, bit in (("iter_num", HAS_ITER_NUM), ("step_num", HAS_STEP_NUM)):
-        marks[events.ints(name)[0]] |= bit
-    eager = types == CODES["EagerExecute"]
-    if eager.any():
-        is_op = (types == KERNEL_EXECUTE) | (types == TF_OP)
-        marks |= eager.view(np.uint8) * np.uint8(_EXECUTES_EAGERLY) | is_op.view(np.uint8) * np.uint8(_IS_OP)
-    return marks
 
 
 def _find_eager(events: HostEvents, graph: EventGraph, marks: UInt8s) -> UInt8s:

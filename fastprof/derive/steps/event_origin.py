@@ -268,19 +268,15 @@ def classify_name(name: str) -> NameKind:
     for kind, pattern in _PATTERNS:
         if pattern.match(name):
             return kind
-    return NameKind.NATIVE if _NATIVE_ENDS.fullmatch(name) else _classify_op_name(name)
-
-
-def _classify_op_name(name: str) -> NameKind:
-    """Classify ``name:Type``. JAX's paths are ops, but a word, a colon and a word may be anyone's."""
+    if _NATIVE_ENDS.fullmatch(name):
+        return NameKind.NATIVE
     op = parse_op_name(name.lstrip("_"))
     if op.framework is Framework.TENSORFLOW and op.type:
         if op.type in _CALLBACK_TYPES:
             return NameKind.CALLBACK
         return NameKind.INPUT if _INPUT_TYPE.fullmatch(op.type) else NameKind.OP
-    if op.framework is Framework.JAX and "/" in op.name:
-        return NameKind.OP
-    return NameKind.UNKNOWN
+    # JAX's paths are ops, but a word, a colon and a word may be anyone's
+    return NameKind.OP if op.framework is Framework.JAX and "/" in op.name else NameKind.UNKNOWN
 
 
 _EXACT = (
@@ -380,7 +376,16 @@ def find_event_origins(events: HostEvents) -> EventOrigins:
     for line in lines:
         kind[line.first : line.last] = by_name[events.meta[line.first : line.last]]
     _classify_by_stats(events, lines, kind)
-    python_lines = _find_python_lines(lines, kind)
+    # threads that have Python's frames or calls of a framework from it, or mark steps, those that Python names, and
+    # others of the same name, as threads of one program have similar names
+    shows = _OF_KIND[:, 2] > 0
+    runs = [is_python_thread(line.name) or bool(shows[kind[line.first : line.last]].any()) for line in lines]
+    titles = [line.name.rpartition("/")[0] or line.name for line in lines]  # names without numbers of threads
+    of_python = {title for title, own in zip(titles, runs, strict=True) if own} - {""}
+    of_python -= {title for title, line in zip(titles, lines, strict=True) if line.name.startswith(_POOLS)}
+    python_lines = tuple(
+        line for line, title, own in zip(lines, titles, runs, strict=True) if own or title in of_python
+    )
     parent = find_enclosing(events)
     runs_python = {line.number for line in python_lines}
     rows = index_threads(lines, [line.number in runs_python for line in lines])
@@ -452,23 +457,8 @@ def _classify_by_stats(events: HostEvents, lines: Sequence[Line], kind: UInt8s) 
         kind[rows[kind[rows] == NameKind.UNKNOWN]] = known
 
 
-def _find_python_lines(lines: Sequence[Line], kind: UInt8s) -> tuple[Line, ...]:
-    """Return the threads that run Python: those that have its frames or calls of a framework from it, or mark steps,
-    those that Python names, and others of the same name, as threads of one program have similar names."""
-    shows = _OF_KIND[:, 2] > 0
-    runs = [is_python_thread(line.name) or bool(shows[kind[line.first : line.last]].any()) for line in lines]
-    names = {_strip_thread_number(line) for line, own in zip(lines, runs, strict=True) if own} - {""}
-    names -= {_strip_thread_number(line) for line in lines if line.name.startswith(_POOLS)}
-    return tuple(line for line, own in zip(lines, runs, strict=True) if own or _strip_thread_number(line) in names)
-
-
 _POOLS: Final = (
     "tf_", "pjrt", "py_xla", "tfrt", "EventFDAsyncWorker", "switchto-", "futex-", "Host Threads", "XLA", "Eigen", "tpu",
     "grpc", "xla", "async-", "jax_", "stream_", "megascale",
 )  # fmt: skip
 """How threads of the frameworks' pools are called."""
-
-
-def _strip_thread_number(line: Line) -> str:
-    """Return the name of a thread without its number."""
-    return line.name.rpartition("/")[0] or line.name

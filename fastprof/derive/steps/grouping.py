@@ -76,7 +76,10 @@ def group_by_marks(events: HostEvents, marks: Int32s, until_ps: Int64s | None = 
     threads = events.plane_named(HOST_THREADS)
     if threads is not None:
         rows = slice(threads.first, threads.last)
-        group_id[rows] = _find_current_step(events.start_ps[rows], begin, end)
+        start = events.start_ps[rows]
+        step = find_last_started(begin, start)
+        group_id[rows] = np.where((step >= 0) & (start < end[step]), step, -1)
+        del start, step
     group_id[marks] = np.arange(len(marks), dtype=np.int32)
     for stat in (CORRELATION, OP_ID):
         if stat in events.stats:
@@ -98,13 +101,6 @@ def collect_profiler_steps(events: HostEvents, group_id: Int32s) -> dict[int, Pl
         np.maximum.at(end, place, events.start_ps[rows] + np.maximum(events.duration_ps[rows], 0))
         steps_by_plane[plane.number] = PlaneSteps(steps, begin, end - begin, begin, end - begin)
     return steps_by_plane
-
-
-def _find_current_step(start: Int64s, begin: Int64s, end: Int64s) -> Int32s:
-    """Return the last step that has begun by each start, if it is not over, or -1 if there is none."""
-    step = find_last_started(begin, start)
-    within = (step >= 0) & (start < end[step])
-    return np.where(within, step, -1).astype(np.int32)
 
 
 def _follow_launches(events: HostEvents, stat: str, group_id: Int32s) -> None:
@@ -241,7 +237,14 @@ def group_forest(forest: EventForest) -> Groups:
     if forest.recorded:
         groups = _read_groups(forest)
     else:
-        groups = _make_no_groups(forest) if forest.vetoed else _group_by_roots(forest)
+        if forest.vetoed:
+            none = np.zeros(0, np.int32)
+            groups = Groups(
+                forest.events, forest.types, np.full(len(forest.events), -1, np.int32), forest.is_eager, 0, none, none,
+                none, np.zeros((0, 2), np.int32), vetoed=True,
+            )  # fmt: skip
+        else:
+            groups = _group_by_roots(forest)
         if len(forest.events.stat("group_id")):
             groups = _complete_groups(groups, _read_groups(forest), forest)
     groups.device_steps = device_steps.collect_device_steps(groups.events, groups.group_id, forest.recorded)
@@ -317,14 +320,6 @@ def _complete_groups(groups: Groups, recorded: Groups, forest: EventForest) -> G
     )
 
 
-def _make_no_groups(forest: EventForest) -> Groups:
-    none = np.zeros(0, np.int32)
-    return Groups(
-        forest.events, forest.types, np.full(len(forest.events), -1, np.int32), forest.is_eager, 0, none, none, none,
-        np.zeros((0, 2), np.int32), vetoed=True,
-    )  # fmt: skip
-
-
 def _group_by_roots(forest: EventForest) -> Groups:
     events, types, tpu = forest.events, forest.types, forest.tpu_planes
     group_id = np.full(len(events), -1, np.int32)
@@ -343,20 +338,16 @@ def _group_by_roots(forest: EventForest) -> Groups:
         count, more = device_steps.number_in_lock_step(tpu, graph, group_id, count)
         pairs = np.append(pairs, np.frombuffer(more, np.int32))
         device_steps.spread_groups(events, tpu, group_id)
-    relations = _deduplicate_pairs(pairs.reshape(-1, 2))
+    pairs = pairs.reshape(-1, 2)
+    keys = np.sort(pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1])
+    keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys  # np.unique hashes, pairs crowd there
+    relations = np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
     named = np.flatnonzero(~_is_implicit(events, types, root_rows)).astype(np.int32)
     root_rows = np.concatenate([root_rows, np.full(count - len(root_rows), -1, np.int32)])
     return Groups(
         events, types, group_id, is_eager, count, root_rows, root_rows[named], named, relations,
         _naming=partial(_name_roots, forest),
     )  # fmt: skip
-
-
-def _deduplicate_pairs(pairs: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Return each pair once, in order."""
-    keys = np.sort(pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1])
-    keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys  # np.unique hashes, pairs crowd there
-    return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
 def _find_roots(

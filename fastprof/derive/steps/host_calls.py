@@ -74,24 +74,19 @@ def find_loader_calls(events: HostEvents) -> LoaderCalls:
     if plane is not None and is_kineto(events) and waits.any():
         own = np.array([has_line(name) and _LIBRARY not in parse_frame(name).file for name in events.names], np.bool_)
         for line in plane.lines:
-            time, calls, functions = _find_line_loaders(events, line, waits, own)
-            waited, count = waited + time, count + calls
-            rows.append(functions)
+            meta = events.meta[line.first : line.last]
+            calls, functions = (line.first + np.flatnonzero(of[meta]) for of in (waits, own))
+            begin, end = merge_spans(events.start_ps[calls], np.maximum(events.duration_ps[calls], 0))
+            if not len(begin):
+                continue
+            place = find_last_started(begin, events.start_ps[functions])
+            until = add_durations(events.start_ps[functions], np.maximum(events.duration_ps[functions], 0))
+            inside = (place >= 0) & (until <= end[place])
+            functions, until = functions[inside], until[inside]
+            outermost = np.append(True, events.start_ps[functions[1:]] >= np.maximum.accumulate(until)[:-1])
+            rows.append(functions[outermost[: len(functions)]])
+            waited, count = waited + int((end - begin).sum()), count + len(calls)
     return LoaderCalls(waited, count, np.concatenate(rows))
-
-
-def _find_line_loaders(events: HostEvents, line: Line, waits: Bools, own: Bools) -> tuple[int, int, Int64s]:
-    meta = events.meta[line.first : line.last]
-    calls, functions = (line.first + np.flatnonzero(of[meta]) for of in (waits, own))
-    begin, end = merge_spans(events.start_ps[calls], np.maximum(events.duration_ps[calls], 0))
-    if not len(begin):
-        return 0, 0, functions[:0]
-    place = find_last_started(begin, events.start_ps[functions])
-    until = add_durations(events.start_ps[functions], np.maximum(events.duration_ps[functions], 0))
-    inside = (place >= 0) & (until <= end[place])
-    functions, until = functions[inside], until[inside]
-    outermost = np.append(True, events.start_ps[functions[1:]] >= np.maximum.accumulate(until)[:-1])
-    return int((end - begin).sum()), len(calls), functions[outermost[: len(functions)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +234,16 @@ def find_op_runs(events: HostEvents) -> OpRuns:
     many = (stop - first >= FEWEST) & short[first]
     first, last = first[many], stop[many] - 1
     begin, until = start[first], end[last]
-    after = [_find_row_at(events, row, time) for row, time in zip(ops[last].tolist(), until.tolist(), strict=True)]
-    sites = [_find_site(events, *pair) for pair in zip(site[first].tolist(), ops[first].tolist(), strict=True)]
+    after, sites = [], []
+    ends = zip(ops[last].tolist(), until.tolist(), strict=True)
+    for annotation, op, (row, time) in zip(site[first].tolist(), ops[first].tolist(), ends, strict=True):
+        thread = next(thread for thread in events.lines if thread.first <= row < thread.last)
+        after.append(thread.first + int(np.searchsorted(events.start_ps[thread.first : thread.last], time)))
+        # the annotation, else the innermost function around the op whose line of source is recorded, else the op
+        at = annotation if annotation >= 0 else int(find_enclosing(events)[op])
+        while at >= 0 and annotation < 0 and not has_line(events.names[events.meta[at]]):
+            at = int(find_enclosing(events)[at])
+        sites.append(at if at >= 0 else op)
     return OpRuns(ops[first], np.array(after, np.int64), begin, until, np.array(sites, np.int64))
 
 
@@ -274,21 +277,6 @@ def _find_call_sites(events: HostEvents, ops: Int64s) -> tuple[Int64s, Int64s]:
         for mark, begin, end in zip(marks.tolist(), begins.tolist(), ends.tolist(), strict=True):
             site[begin:end] = mark  # those within others come after them
     return line_of, site
-
-
-def _find_row_at(events: HostEvents, row: int, time: int) -> int:
-    """Return the first row on the thread of a row that begins at a time or later."""
-    line = next(line for line in events.lines if line.first <= row < line.last)
-    return line.first + int(np.searchsorted(events.start_ps[line.first : line.last], time))
-
-
-def _find_site(events: HostEvents, annotation: int, op: int) -> int:
-    """Return the annotation, else the innermost function around the op whose line of source is recorded, else the
-    op."""
-    at = annotation if annotation >= 0 else int(find_enclosing(events)[op])
-    while at >= 0 and annotation < 0 and not has_line(events.names[events.meta[at]]):
-        at = int(find_enclosing(events)[at])
-    return at if at >= 0 else op
 
 
 _RELEASES_LOCK: Final = "TFE_Py_"
@@ -447,7 +435,11 @@ class CandidateCalls:
 
 def find_loading_calls(events: HostEvents, origins: EventOrigins, line: Line, calls: CandidateCalls) -> Bools:
     """Return which of the calls of a thread that may load input do."""
-    metas, loads = events.meta[calls.maybe], _find_loading_rows(events, line, calls.known)
+    of_line, place = number_values(events.meta[line.first : line.last])
+    reads = np.array([reads_data(events.names[meta]) for meta in of_line.tolist()], np.bool_)
+    loads = np.union1d(calls.known, line.first + np.flatnonzero(reads[place.reshape(-1)]))
+    del of_line, place
+    metas = events.meta[calls.maybe]
     does = np.zeros(len(metas), np.bool_)
     steps = int(np.count_nonzero((calls.marks >= line.first) & (calls.marks < line.last)))
     for meta in np.unique(metas).tolist():
@@ -471,13 +463,6 @@ def find_loading_calls(events: HostEvents, origins: EventOrigins, line: Line, ca
 _LOOKED_AT: Final = 16
 """Calls of a name that are looked at, spread over the run."""
 _DEEPEST: Final = 64
-
-
-def _find_loading_rows(events: HostEvents, line: Line, known: Int64s) -> Int64s:
-    """Return rows of a thread that are ``known`` to load input, or read or decode; they ascend."""
-    metas, place = number_values(events.meta[line.first : line.last])
-    reading = np.array([reads_data(events.names[meta]) for meta in metas.tolist()], np.bool_)
-    return np.union1d(known, line.first + np.flatnonzero(reading[place.reshape(-1)]))
 
 
 def contain_rows(events: HostEvents, rows: Int64s, inside: Int64s) -> Bools:
@@ -628,21 +613,17 @@ def find_calls_before_steps(
         return none
     loaders, first_work = [none], int(np.flatnonzero(is_work)[0])
     lasts = int(end.max()) - int(start.min())
-    called, time = _number_functions(events, calls), end - start
+    # a number for the function of each call: PyTorch names a generator by the line that it goes on at
+    metas, place = number_values(events.meta[calls])
+    names = [events.names[meta] for meta in metas.tolist()]
+    keys = [parse_frame(name)[:2] if is_frame(name) else (name, "") for name in names]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    called, time = np.array([numbers[key] for key in keys], np.int64)[place.reshape(-1)], end - start
     for function in np.unique(called[:first_work][idle[:first_work]]).tolist():
         own = np.flatnonzero((called == function) & idle)
         if len(own) >= _LEAST and int(time[own].sum()) >= _LEAST_SHARE * lasts and _precede_step(own, is_work, time):
             loaders.append(calls[own])
     return np.sort(np.concatenate(loaders))
-
-
-def _number_functions(events: HostEvents, calls: Int64s) -> Int64s:
-    """Return a number for the function of each call: PyTorch names a generator by the line that it goes on at."""
-    metas, place = number_values(events.meta[calls])
-    names = [events.names[meta] for meta in metas.tolist()]
-    keys = [parse_frame(name)[:2] if is_frame(name) else (name, "") for name in names]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return np.array([numbers[key] for key in keys], np.int64)[place.reshape(-1)]
 
 
 def _find_loop(parent: Int32s, works: Int64s, is_mark: Bools, first: int) -> int:

@@ -263,12 +263,10 @@ def shows_input(events: HostEvents) -> bool:
     if any(is_frame(name) or name.startswith(LOADERS) for name in names):
         return True
     text = "\n".join(names)  # few captures have a name that needs a closer look
-    return any(part in text for part in _PARTS_OF_INPUT) and any(map(_is_input, names))
-
-
-def _is_input(name: str) -> bool:
-    """Return whether a framework event name shows input. Most names need one search only."""
-    return _INPUT.search(name[:MOST_SEARCHED]) is not None and classify_framework_name(name) == Code.INPUT
+    return any(part in text for part in _PARTS_OF_INPUT) and any(
+        _INPUT.search(name[:MOST_SEARCHED]) is not None and classify_framework_name(name) == Code.INPUT
+        for name in names
+    )
 
 
 def classify_op(name: str) -> Code:
@@ -279,16 +277,6 @@ def classify_op(name: str) -> Code:
 def is_computing_op(name: str) -> bool:
     """Return whether an op of TensorFlow computes: it neither brings data in nor saves them, and so on."""
     return classify_op(name) in (Code.NOTHING, Code.LAUNCH)
-
-
-def _classify_event(name: str, origin: int) -> Code:
-    if origin == Origin.PYTHON:
-        return classify_frame(name)
-    if origin == Origin.INPUT:
-        return Code.INPUT
-    if origin == Origin.USER:
-        return classify_name_words(name) or Code.ANNOTATION
-    return classify_op(name) or Code.HOST_COMPUTE if origin == Origin.OP else classify_framework_name(name)
 
 
 # ---- threads
@@ -386,7 +374,18 @@ def _classify_named(events: HostEvents, origins: EventOrigins) -> UInt8s:
     """Return the code of each event of the threads, which follows from its name and writer."""
     codes = np.zeros(origins.names.shape, np.uint8)
     for origin, meta in zip(*(places.tolist() for places in np.nonzero(origins.names)), strict=True):
-        codes[origin, meta] = _classify_event(events.names[meta], origin)
+        name = events.names[meta]
+        if origin == Origin.PYTHON:
+            said = classify_frame(name)
+        elif origin == Origin.INPUT:
+            said = Code.INPUT
+        elif origin == Origin.USER:
+            said = classify_name_words(name) or Code.ANNOTATION
+        elif origin == Origin.OP:
+            said = classify_op(name) or Code.HOST_COMPUTE
+        else:
+            said = classify_framework_name(name)
+        codes[origin, meta] = said
     code = np.zeros(len(events), np.uint8)
     rows = index_threads(origins.lines, [0] * len(origins.lines))
     of_writer_and_name(origins.origin, events.meta, rows, codes, len(Origin), code)

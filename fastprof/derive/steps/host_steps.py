@@ -152,7 +152,9 @@ def make_host_steps(
     if source.entire:
         database = replace(database, complete=np.ones(len(database), np.bool_))
     if not tpus:
-        database = replace(database, cores=replace(database.cores, device=[_get_device_type(events)]))
+        planes = events.planes_of("GPU")
+        device = CPU if not planes else planes[0].name if len(planes) == 1 else None
+        database = replace(database, cores=replace(database.cores, device=[device]))
     return HostSteps(
         host=events.host,
         hostname=hostname,
@@ -170,12 +172,6 @@ def make_host_steps(
         if tpus or gpus
         else device_steps.count_executions_outside(events, database.begin_ps, database.duration_ps),
     )
-
-
-def _get_device_type(events: HostEvents) -> str | None:
-    """Return the device type of the one core of a host without TPUs."""
-    gpus = events.planes_of("GPU")
-    return (gpus[0].name if len(gpus) == 1 else None) if gpus else CPU
 
 
 def make_generic_core(hostname: str) -> Cores:
@@ -329,11 +325,15 @@ def find_periods(steps: HostSteps, source: StepSource) -> Periods:
         return periods.among(database.step, somewhere)
     devices, begin, end = _find_extents(database, source)
     order = np.argsort(begin.min(axis=1), kind="stable")
-    cut = np.append(_find_number_jumps(database.number[order], database.numbered[order]), False)
+    cut = np.zeros(len(order), np.bool_)
+    if len(order) > 2 and database.numbered.all():  # whether numbers jump by another amount than usual
+        by = np.diff(database.number[order])
+        amounts, often = np.unique(by, return_counts=True)
+        cut[:-1] = by != amounts[often.argmax()]
     followed = ~cut
     followed[-1] = False
-    serves = _answers_requests(source.groups.events)
-    if serves:
+    serves = any(_REQUESTS.match(name) for name in source.groups.events.names)
+    if serves:  # the time between steps may be time without requests
         followed = np.zeros_like(followed)
     if not followed.any() and not database.is_tpu:
         devices, begin, end = (), *_get_marked_extents(database)
@@ -403,23 +403,8 @@ def _find_device_extents(
     return begin, np.maximum(end, marked[1][:, 0]) if has_spans else end
 
 
-def _find_number_jumps(number: Int64s, numbered: Bools) -> Bools:
-    """Return for each pair of neighbours whether their numbers differ by another amount than usual."""
-    if len(number) < 3 or not numbered.all():
-        return np.zeros(max(len(number) - 1, 0), np.bool_)
-    by = np.diff(number)
-    amounts, often = np.unique(by, return_counts=True)
-    jumps: Bools = by != amounts[often.argmax()]
-    return jumps
-
-
 _REQUESTS: Final = compile_late(r"execute_context_\d|execute_new_\d|step\[\w+ bs=|_forward_step \d")
 """How engines that serve requests call their executions: vLLM, SGLang and TensorRT-LLM."""
-
-
-def _answers_requests(events: HostEvents) -> bool:
-    """Return whether steps answer requests: then the time between them may be time without requests."""
-    return any(_REQUESTS.match(name) for name in events.names)
 
 
 # ---- what happens in them
@@ -632,9 +617,12 @@ def measure_between_steps(
     whose periods hold the pauses that count. ``times``: None on TPUs.
     """
     there = database.present
-    span = _measure_whole_span(
-        extents.begin_ps[there & chosen[:, np.newaxis]], extents.duration_ps[there & chosen[:, np.newaxis]]
-    )
+    counted = there & chosen[:, np.newaxis]
+    begin, duration, span = extents.begin_ps[counted], extents.duration_ps[counted], 0
+    if len(begin):
+        span = int(add_durations(begin, np.maximum(duration, 0)).max()) - int(begin.min())
+    if span >= 2**63:
+        raise CaptureError("the steps span more than 64 bits of picoseconds can count")
     begins, ends = merge_spans(extents.begin_ps[there], extents.duration_ps[there])
     core_id = database.cores.local_id[there.any(axis=0)]
     start, pause = ends[:-1], begins[1:] - ends[:-1]
@@ -670,13 +658,3 @@ def _sum_tpu_categories(database: StepDatabase) -> Int64s:
         replace(database, **{name: getattr(database, name).sum(axis=0, keepdims=True) for name in names})
     )[0]
     return total
-
-
-def _measure_whole_span(begin: Int64s, duration: Int64s) -> int:
-    """Return the time from the first begin of steps to their last end. CaptureError: it exceeds 64 bits."""
-    if not len(begin):
-        return 0
-    span = int(add_durations(begin, np.maximum(duration, 0)).max()) - int(begin.min())
-    if span >= 2**63:
-        raise CaptureError("the steps span more than 64 bits of picoseconds can count")
-    return span

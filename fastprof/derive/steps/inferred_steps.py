@@ -101,7 +101,12 @@ def add_pool_runs(
     """Return the groups, with what pools run in them: ops of runs by ``of_run``, all else by the span in which it
     begins."""
     group_id = groups.group_id.copy()
-    pool = _find_pool_rows(runs, groups)
+    plane = runs.plane
+    marks = np.concatenate([groups.step_rows, groups.root_rows[groups.root_rows >= 0]])
+    marks = marks[(marks >= plane.first) & (marks < plane.last)]
+    places = np.setdiff1d(find_lines(plane.lines, runs.rows), find_lines(plane.lines, marks))
+    lines = (plane.lines[place] for place in places.tolist())  # of pools: they run ops and set no marker
+    pool = np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
     spans = sort_longest_markers(spans)
     group_id[pool] = _find_holding_span(spans, events.start_ps[pool])
     if of_run is not None:
@@ -119,16 +124,6 @@ def _find_holding_span(spans: Markers, time: Int64s) -> Int64s:
     at = find_last_started(spans.start_ps, time)
     inside = (at >= 0) & (time < add_durations(spans.start_ps, spans.duration_ps)[at])
     return np.where(inside, spans.group[at], -1).astype(np.int64)
-
-
-def _find_pool_rows(runs: ProgramExecutions, groups: Groups) -> Int64s:
-    """Return all rows of the lines that run ops and set no marker."""
-    plane = runs.plane
-    marks = np.concatenate([groups.step_rows, groups.root_rows[groups.root_rows >= 0]])
-    marks = marks[(marks >= plane.first) & (marks < plane.last)]
-    places = np.setdiff1d(find_lines(plane.lines, runs.rows), find_lines(plane.lines, marks))
-    lines = (plane.lines[place] for place in places.tolist())
-    return np.concatenate([np.zeros(0, np.int64), *(np.arange(line.first, line.last) for line in lines)])
 
 
 def _find_launch_times(events: HostEvents, plane: Plane) -> Int64s:
@@ -452,7 +447,10 @@ def _number_executions(of_planes: Sequence[ProgramExecutions]) -> tuple[list[Int
     keys = [np.zeros(0, np.int64)]
     for of_plane in of_planes:
         module = np.array([number_of[name] for name in of_plane.modules], np.int64)[of_plane.module]
-        keys.append(module * most + _rank_in_module(module, of_plane.begin_ps))
+        order = sort_rows(module, of_plane.begin_ps)
+        place = np.empty(len(module), np.int64)  # among the executions of the module on this plane
+        place[order] = np.arange(len(module)) - np.searchsorted(module[order], module[order])
+        keys.append(module * most + place)
     distinct, at = number_values(np.concatenate(keys))
     begin = np.full(len(distinct), np.iinfo(np.int64).max)
     np.minimum.at(begin, at, np.concatenate([keys[0], *(runs.begin_ps for runs in of_planes)]))
@@ -462,15 +460,6 @@ def _number_executions(of_planes: Sequence[ProgramExecutions]) -> tuple[list[Int
     bounds = np.cumsum([len(runs.module) for runs in of_planes])[:-1]
     names = [modules[key // most] for key in distinct[order].tolist()]
     return np.split(number[at], bounds) if len(of_planes) else [], names
-
-
-def _rank_in_module(module: Int64s, begin_ps: Int64s) -> Int64s:
-    """Return which of its module's executions on a plane each is, in order of time."""
-    order = sort_rows(module, begin_ps)
-    ordered = module[order]
-    place = np.empty(len(module), np.int64)
-    place[order] = np.arange(len(module)) - np.searchsorted(ordered, ordered)
-    return place
 
 
 _CALL: Final = compile_late(r"^(?:IteratorGetNextOp|MultiDeviceIteratorGetNext\w*)::DoCompute$")

@@ -352,18 +352,17 @@ KINDS_OF_INPUT: Final = (
 
 def adapt_to_framework(findings: Mapping[str, Verdict], framework: str) -> dict[str, Verdict]:
     """Return the verdicts by name, with remedies of the framework."""
-    return {name: _adapt_verdict(name, finding, framework) for name, finding in findings.items()}
-
-
-def _adapt_verdict(name: str, finding: Verdict, framework: str) -> Verdict:
-    begins = _OF_TENSORFLOW.get(name)
-    if framework == TENSORFLOW or begins is None or begins not in finding.statement:
-        return finding
-    if name == "eager" and framework == UNKNOWN:  # only TensorFlow records eager ops
-        return finding
-    instead = _INSTEAD.get((name, framework), "")
-    statement = finding.statement.partition(begins)[0].rstrip() + instead
-    return replace(finding, statement=statement, link=None, asks=bool(instead))
+    adapted = dict(findings)
+    for name, finding in findings.items():
+        begins = _OF_TENSORFLOW.get(name)
+        if framework == TENSORFLOW or begins is None or begins not in finding.statement:
+            continue
+        if name == "eager" and framework == UNKNOWN:  # only TensorFlow records eager ops
+            continue
+        instead = _INSTEAD.get((name, framework), "")
+        statement = finding.statement.partition(begins)[0].rstrip() + instead
+        adapted[name] = replace(finding, statement=statement, link=None, asks=bool(instead))
+    return adapted
 
 
 _WORKERS: Final = "load with workers (num_workers > 0), so that batches are ready before they are needed"

@@ -91,16 +91,14 @@ def outline_steps(hosts: Iterable[HostSteps]) -> Iterator[StepOutline]:
     for host in hosts:
         own = host.database
         rest = own.without_times()
-        before = rest if before is None else _share_equal_values(rest, before)
+        if before is not None:
+            cores = replace(rest.cores, **_find_equal_values(rest.cores, before.cores, _OF_CORES))
+            rest = replace(rest, cores=cores, **_find_equal_values(rest, before, _OF_STEPS))
+        before = rest
         yield StepOutline(
             replace(host, database=before, marked=None),
             bound_steps(own.present, own.extent_begin_ps, own.extent_ps),
         )
-
-
-def _share_equal_values(steps: StepDatabase, before: StepDatabase) -> StepDatabase:
-    cores = replace(steps.cores, **_find_equal_values(steps.cores, before.cores, _OF_CORES))
-    return replace(steps, cores=cores, **_find_equal_values(steps, before, _OF_STEPS))
 
 
 _OF_STEPS: Final = ("step", "number", "name", "label", "numbered", "complete", "has_period", "group", "categories")
@@ -108,13 +106,13 @@ _OF_CORES: Final = ("id", "local_id", "host_number", "host", "name", "sparse", "
 
 
 def _find_equal_values(current: Any, before: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the values of ``before`` that are equal to those of ``one``."""
-    pairs = {name: (getattr(current, name), getattr(before, name)) for name in names}
-    return {name: old for name, (new, old) in pairs.items() if _is_equal(new, old)}
-
-
-def _is_equal(new: Any, old: Any) -> bool:
-    return np.array_equal(new, old) if isinstance(new, np.ndarray) else new == old
+    """Return the values of ``before`` that are equal to those of ``current``."""
+    equal = {}
+    for name in names:
+        new, old = getattr(current, name), getattr(before, name)
+        if np.array_equal(new, old) if isinstance(new, np.ndarray) else new == old:
+            equal[name] = old
+    return equal
 
 
 _Arrays: TypeAlias = dict[str, Any]
@@ -185,20 +183,16 @@ def _join_blocks(
             first, used = first + used, 0
             width = min(max(most, own), len(steps.cores) - first)
             times = make_zero_times(steps.hardware, len(steps), width, len(steps.categories))
-        _write_times(times, steps, slice(used, used + own), database, row)
+        cores = slice(used, used + own)
+        for name in BY_CORE:
+            values = getattr(database, name)
+            if name == "category_ps":
+                places = [steps.categories.index(category) for category in database.categories]
+                times[name][:, cores, places] = values[row]
+            elif values.size and values.any() and (name != "type_ps" or not steps.is_tpu):  # zeros stay unwritten:
+                times[name][:, cores] = values[row]  # memory that is not written takes none
         used += own
     yield slice(first, first + used), {name: times[name][:, :used] for name in times}
-
-
-def _write_times(times: _Arrays, steps: StepDatabase, cores: slice, database: StepDatabase, row: Int64s) -> None:
-    """Return the times of a host. Where there is only 0, nothing is written: memory that is not written takes none."""
-    for name in BY_CORE:
-        values = getattr(database, name)
-        if name == "category_ps":
-            places = [steps.categories.index(category) for category in database.categories]
-            times[name][:, cores, places] = values[row]
-        elif values.size and values.any() and (name != "type_ps" or not steps.is_tpu):
-            times[name][:, cores] = values[row]
 
 
 _HARDWARE = ("CPU_ONLY", "GPU", "TPU")
@@ -376,15 +370,22 @@ def _join_hosts(known: Sequence[StepOutline], workers: list[int], rows: list[Int
     n = len(rows[0])
     numbers, databases = [known[place].steps.number for place in workers], [known[p].steps.database for p in workers]
     hardware = max((database.hardware for database in databases), key=_HARDWARE.index)
-    categories = _list_categories(databases)
+    names = dict.fromkeys(name for database in databases for name in database.categories)
+    categories = [IDLE, *(name for name in names if name != IDLE)] if names else []
     group = np.full((n, len(known)), -1, np.int64)
     for place, database, row in zip(workers, databases, rows, strict=True):
         group[:, place] = database.step[row]
     first, first_rows = databases[0], rows[0].tolist()
     complete, has_period = np.ones((2, n), np.bool_)
-    for database, row in zip(databases, rows, strict=True):
+    collectives = []
+    for database, number, row in zip(databases, numbers, rows, strict=True):
         complete &= database.complete[row]
         has_period &= database.has_period[row]
+        joined = np.full(len(database) + 1, -1, np.int64)  # the joined step of each of its steps
+        joined[row] = np.arange(len(row))
+        every = database.collectives
+        every = every[joined[every.step] >= 0]
+        collectives.append(replace(every, step=joined[every.step], core_id=every.core_id + number * CORES_PER_HOST))
     labels = [first.label[row] for row in first_rows]
     cores = _join_cores(databases, numbers, workers)
     blank = make_blank_database(hardware, "", cores, np.arange(n), labels, categories, has_times=False)
@@ -398,15 +399,10 @@ def _join_hosts(known: Sequence[StepOutline], workers: list[int], rows: list[Int
         has_period=has_period,
         is_bound=any(database.is_bound for database in databases),
         group=group,
-        collectives=_join_collectives(databases, numbers, rows),
+        collectives=Collectives.joined(collectives),
         compute_16bit_ps=sum(database.compute_16bit_ps for database in databases),
         compute_32bit_ps=sum(database.compute_32bit_ps for database in databases),
     )
-
-
-def _list_categories(databases: Sequence[StepDatabase]) -> list[str]:
-    names = dict.fromkeys(name for database in databases for name in database.categories)
-    return [IDLE, *(name for name in names if name != IDLE)] if names else []
 
 
 def _join_cores(databases: Sequence[StepDatabase], numbers: list[int], workers: list[int]) -> Cores:
@@ -421,17 +417,6 @@ def _join_cores(databases: Sequence[StepDatabase], numbers: list[int], workers: 
         [device for database in databases for device in database.cores.device],
         np.concatenate([database.cores.shows_input for database in databases]),
     )
-
-
-def _join_collectives(databases: Sequence[StepDatabase], numbers: list[int], rows: list[Int64s]) -> Collectives:
-    parts = []
-    for database, number, row in zip(databases, numbers, rows, strict=True):
-        place = np.full(len(database) + 1, -1, np.int64)
-        place[row] = np.arange(len(row))
-        every = database.collectives
-        every = every[place[every.step] >= 0]
-        parts.append(replace(every, step=place[every.step], core_id=every.core_id + number * CORES_PER_HOST))
-    return Collectives.joined(parts)
 
 
 def explain_missing_steps(hosts: Sequence[HostSteps], database: StepDatabase, steps_from: str) -> str | None:

@@ -85,7 +85,14 @@ def collect_host_step_events(
     if plane is None:
         return None
     rows, every, lines = _select_grouped(events, groups, plane)
-    type_ = _classify_names(events, events.meta[rows], type_of)
+    metas = events.meta[rows]
+    type_of_meta = np.full(len(events.names), NO_TYPE, np.uint8)
+    used = np.zeros(len(events.names), np.bool_)
+    used[metas] = True  # meta -1 is the last name, the empty one
+    for number in np.flatnonzero(used).tolist():
+        type_of_meta[number] = type_of(events.names[number])
+    type_ = np.asarray(type_of_meta[metas])
+    del metas
     type_[_find_root_stages(events, plane)[rows - plane.first] & (type_ == EventType.HOST_COMPUTE)] = (
         EventType.HOST_WAIT_INPUT
     )
@@ -114,17 +121,6 @@ def _select_grouped(events: HostEvents, groups: Groups, plane: Plane) -> tuple[I
     none = np.full(len(rows), NO_TYPE, np.uint8)
     grouped = TypedEvents(groups.group_id[rows], none, events.start_ps[rows], events.duration_ps[rows])
     return rows, grouped, np.searchsorted(rows, [line.first for line in plane.lines] + [plane.last])
-
-
-def _classify_names(events: HostEvents, metas: Int32s, type_of: Callable[[str], int]) -> Types:
-    """Return the types of the names of events with these rows of metadata."""
-    names = events.names
-    by_meta = np.full(len(names), NO_TYPE, np.uint8)
-    used = np.zeros(len(names), np.bool_)
-    used[metas] = True  # meta -1 is the last name, the empty one
-    for number in np.flatnonzero(used).tolist():
-        by_meta[number] = type_of(names[number])
-    return np.asarray(by_meta[metas])
 
 
 @compute_once
@@ -191,26 +187,21 @@ def find_host_collectives(events: HostEvents) -> Int64s:
     wanted = np.array([name.startswith(_ON_HOST) for name in events.names], bool)
     if not wanted.any():
         return np.zeros(0, np.int64)
-    threads = (line.first + np.flatnonzero(wanted[events.meta[line.first : line.last]]) for line in plane.lines)
-    rows = np.concatenate([np.zeros(0, np.int64), *(_drop_nested(events, rows) for rows in threads)])
+    outermost = [np.zeros(0, np.int64)]
+    for line in plane.lines:
+        rows = line.first + np.flatnonzero(wanted[events.meta[line.first : line.last]])
+        ends = add_durations(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+        reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(ends))[: len(rows)]
+        outermost.append(rows[ends > reached])
+    rows = np.concatenate(outermost)
     return rows[np.argsort(events.start_ps[rows], kind="stable")]
 
 
 def find_only_gpu_collectives(events: HostEvents) -> Int64s:
     """Return the rows of host collectives that the only GPU waits for; none if no GPU ran anything, or several did."""
-    ran = [plane for plane in events.planes_of("GPU") if _has_run(plane)]
+    lines = (line for plane in events.planes_of("GPU") for line in plane.lines)
+    ran = {line.plane.number for line in lines if line.last > line.first and not line.is_derived}
     return find_host_collectives(events) if len(ran) == 1 else np.zeros(0, np.int64)
-
-
-def _has_run(plane: Plane) -> bool:
-    return any(line.last > line.first and not line.is_derived for line in plane.lines)
-
-
-def _drop_nested(events: HostEvents, rows: Int64s) -> Int64s:
-    """Drop rows that end within an earlier one. The rows are of one thread, by start."""
-    ends = add_durations(events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
-    reached = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(ends))[: len(rows)]
-    return rows[ends > reached]
 
 
 _OF_RUN = "op_end_ps"
@@ -285,30 +276,24 @@ def collect_gpu_step_events(events: HostEvents, groups: Groups) -> GpuStepEvents
     launched_rows = launched_rows[groups.group_id[launched_rows] >= 0]
     markers, parts, sizes, ids = [], [launched_rows[:0]], [0], []
     for plane in events.planes_of("GPU"):
-        if plane.number in groups.device_steps:
-            shown, by_line = _collect_plane_events(plane, groups, launched_rows)
-            markers.append(shown)
-            parts += by_line
-            sizes += [len(line_rows) for line_rows in by_line]
-            ids += [plane.xplane_id] * len(by_line)
+        if plane.number not in groups.device_steps:
+            continue
+        steps = groups.device_steps[plane.number]
+        marked, seen = np.zeros((2, groups.count), np.bool_)
+        marked[steps.group_id] = True
+        for line in plane.lines:
+            if not line.is_derived:
+                own = launched_rows[find_rows_within(launched_rows, line.first, line.last)]
+                own = own[marked[groups.group_id[own]]]
+                seen[groups.group_id[own]] = True
+                parts.append(own)
+                sizes.append(len(own))
+                ids.append(plane.xplane_id)
+        markers.append(steps.markers[seen[steps.group_id]])
     rows, lines = np.concatenate(parts), np.cumsum(sizes).astype(np.int64)
     type_, moves = _classify_rows(events, rows)
     typed = TypedEvents(groups.group_id[rows], type_, events.start_ps[rows], events.duration_ps[rows])
     return GpuStepEvents(groups.count, Markers.joined(markers), typed, lines, np.array(ids, np.int64), moves)
-
-
-def _collect_plane_events(plane: Plane, groups: Groups, launched: Int32s) -> tuple[Markers, list[Int32s]]:
-    """Return the markers of a GPU, and the rows of its lines that count."""
-    steps = groups.device_steps[plane.number]
-    marked = np.zeros(groups.count, np.bool_)
-    marked[steps.group_id] = True
-    seen, rows = np.zeros(groups.count, np.bool_), []
-    for line in plane.lines:
-        if not line.is_derived:
-            own = launched[find_rows_within(launched, line.first, line.last)]
-            rows.append(own[marked[groups.group_id[own]]])
-            seen[groups.group_id[rows[-1]]] = True
-    return steps.markers[seen[steps.group_id]], rows
 
 
 class GpuTimes(NamedTuple):

@@ -24,7 +24,6 @@ from fastprof.derive.steps.step_database import (
     NO_HOSTNAME,
     OFF_DUTY,
     OWN_CATEGORIES,
-    Collectives,
     EventType,
     StepDatabase,
     sum_by_category,
@@ -223,9 +222,7 @@ def _compute_tpu_steps(database: StepDatabase) -> TpuStepValues:
         cores.mean(outfeed / PS_PER_MS),
     )
     scv0_compute = cores.most(wait) / PS_PER_MS
-    parts = (
-        _select_least(cores.there, compute, _get_category_time(database, place)) for place in (COLLECTIVES, COPIES)
-    )
+    parts = (_read_least_computing(database, cores.there, compute, place) for place in (COLLECTIVES, COPIES))
     in_collectives, in_copies = (part / PS_PER_MS for part in parts)
     tc_collectives = np.minimum(in_collectives, tc_compute)
     together, alone = _measure_collectives(database)
@@ -264,17 +261,15 @@ def _compute_tpu_steps(database: StepDatabase) -> TpuStepValues:
     )
 
 
-def _get_category_time(database: StepDatabase, place: int) -> Int64s:
-    """Return [n, c] time of the ops of this category of step time."""
-    return database.category(*(op for op in database.categories if classify_op_category(op) == place))
-
-
-def _select_least(there: npt.NDArray[np.bool_], times: Int64s, other: Int64s) -> Int64s:
-    """Return [n] ``other`` of the core with the least of ``times``, or 0 where no core is there."""
-    if not times.shape[1]:
-        return np.zeros(len(times), np.int64)
-    core = np.where(there, times, np.iinfo(np.int64).max).argmin(axis=1)
-    chosen: Int64s = np.where(there.any(axis=1), other[np.arange(len(times)), core], 0)
+def _read_least_computing(
+    database: StepDatabase, there: npt.NDArray[np.bool_], compute: Int64s, category: int
+) -> Int64s:
+    """Return [n] time of ops of a step category on the core that computes least, or 0 where no core is there."""
+    if not compute.shape[1]:
+        return np.zeros(len(compute), np.int64)
+    core = np.where(there, compute, np.iinfo(np.int64).max).argmin(axis=1)
+    times = database.category(*(op for op in database.categories if classify_op_category(op) == category))
+    chosen: Int64s = np.where(there.any(axis=1), times[np.arange(len(compute)), core], 0)
     return chosen
 
 
@@ -312,7 +307,10 @@ def _measure_collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
     if not len(every):
         return np.zeros(len(database)), np.zeros(len(database))
     duration = np.maximum(every.end_ps - every.begin_ps, 0)
-    fastest = _find_fastest(every, duration)
+    place, count = number_keys([every.step, every.unique_id])
+    least = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(least, place, duration)
+    fastest = least[place]
     place, count = number_keys([every.step, every.core_id])
     at = find_first_rows(place, count)
     compute, total = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -325,15 +323,6 @@ def _measure_collectives(database: StepDatabase) -> tuple[Float64s, Float64s]:
     together[step] = compute[chosen] / PS_PER_MS
     alone[step] = (total[chosen] - compute[chosen]) / PS_PER_MS
     return together, alone
-
-
-def _find_fastest(every: Collectives, duration: Int64s) -> Int64s:
-    """Return the time of the fastest core for each collective in its step."""
-    place, count = number_keys([every.step, every.unique_id])
-    least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, place, duration)
-    beside: Int64s = least[place]
-    return beside
 
 
 TPU_CATEGORIES: Final = (

@@ -215,35 +215,27 @@ def _make_named_source(
     return _make_empty_source(groups, f"{named} (markers of this capture: {others})")
 
 
-def _make_torch_source(groups: Groups) -> StepSource | None:
-    """Return the steps of PyTorch's profiler, from the begin to the end of their markers on the host."""
-    events = groups.events
-    if not len(groups.step_rows) or not len(grouping.find_profiler_marks(events)):
-        return None
-    rows = groups.step_rows
-    spans = Markers(groups.step_groups, events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
-    return StepSource(groups, MARKERS, "each marker is a step", spans, entire=True)
-
-
 def _choose_automatically(
     groups: Groups, forest: Callable[[], EventForest], marked: Callable[[], StepDatabase]
 ) -> StepSource:
-    if (of_torch := _make_torch_source(groups)) is not None:
-        return of_torch
+    events, rows = groups.events, groups.step_rows
+    if len(rows) and len(grouping.find_profiler_marks(events)):
+        spans = Markers(groups.step_groups, events.start_ps[rows], np.maximum(events.duration_ps[rows], 0))
+        return StepSource(groups, MARKERS, "each marker is a step", spans, entire=True)
     try:
         database = marked()
     except MemoryLimitError:  # there are some, and a choice of them may fit
         return StepSource(groups, MARKERS, "each marker is a step")
     if len(database):
         chosen, kinds = choose_marker_kind(database)
-        if _has_devices(groups.events):
+        if _has_devices(events):
             steps = groups if chosen.all() else remove_steps(groups, database.step[~chosen])
             return StepSource(steps, MARKERS, "each marker is a step", kinds=kinds)
         own = _make_marker_source(groups, database.step[chosen])
         return replace(own, kinds=kinds if own.source in (MARKERS, LAUNCHED) else "")
     if (of_loader := _make_loader_source(groups)) is not None:
         return of_loader
-    of_planes = find_executions(groups.events)
+    of_planes = find_executions(events)
     mains = find_step_modules(of_planes)
     count = max((sum(map(of_plane.counts().__getitem__, mains)) for of_plane in of_planes), default=0)
     if count >= inferred_steps.LEAST_REPEATS:
@@ -371,16 +363,11 @@ def _make_execution_source(groups: Groups, of_planes: list[ProgramExecutions], s
     if runs is not None and len(runs.rows):
         of_run = None
         if source == MODULES:
-            of_run = made.group_id[_get_first_rows(runs)].astype(np.int64)
+            first = np.zeros(len(runs.begin_ps), np.int64)
+            first[runs.of[::-1]] = runs.rows[::-1]
+            of_run = made.group_id[first].astype(np.int64)
         made = inferred_steps.add_pool_runs(events, made, runs, of_run, spans)
     return StepSource(made, source, why, spans)
-
-
-def _get_first_rows(runs: ProgramExecutions) -> Int32s:
-    """Return a row of each run."""
-    first = np.zeros(len(runs.begin_ps), np.int64)
-    first[runs.of[::-1]] = runs.rows[::-1]
-    return first.astype(np.int32)
 
 
 def _make_empty_source(groups: Groups, why: str) -> StepSource:
@@ -468,27 +455,18 @@ def describe_repeated_numbers(number: Int64s, label: Iterable[str]) -> str | Non
 def list_numbers(number: Int64s, label: Sequence[str]) -> str:
     """Return the existing steps, in at most a line: ``3:8, 10:12`` of one name, ``train=3:8, eval=2:4`` of several."""
     kinds = [split_label(title)[0] for title in label]
-    names = list(dict.fromkeys(kinds)) if len({*kinds}) <= _MOST_LISTED and _is_distinct(kinds, number) else [None]
+    # names distinguish steps if some number has several
+    distinguishes = len({*zip(kinds, number.tolist(), strict=True)}) > len(np.unique(number))
+    names = list(dict.fromkeys(kinds)) if len({*kinds}) <= _MOST_LISTED and distinguishes else [None]
     ranges: list[str] = []
     for name in names:
         own = number if len(names) == 1 else number[np.array([kind == name for kind in kinds], np.bool_)]
         prefix = f"{shorten_name(name)}=" if len(names) > 1 and name else ""
-        ranges += [f"{prefix}{part}" for part in _format_ranges(own)]
+        distinct = np.unique(own)
+        parts = np.split(distinct, np.flatnonzero(np.diff(distinct) != 1) + 1) if len(distinct) else []
+        ranges += [f"{prefix}{part[0]}" + (f":{part[-1] + 1}" if len(part) > 1 else "") for part in parts]
     more = len(ranges) - _MOST_LISTED
     return ", ".join(ranges[:_MOST_LISTED]) + (f" and {more:,} more ranges" if more > 0 else "")
-
-
-def _is_distinct(kinds: Sequence[str], number: Int64s) -> bool:
-    """Return whether names distinguish steps: some number has several."""
-    return len({*zip(kinds, number.tolist(), strict=True)}) > len(np.unique(number))
-
-
-def _format_ranges(number: Int64s) -> list[str]:
-    """Return numbers in the form of a choice: ``3`` and ``5:8``, whose second bound is excluded."""
-    distinct = np.unique(number)
-    cuts = np.flatnonzero(np.diff(distinct) != 1) + 1
-    parts = [part for part in np.split(distinct, cuts) if len(part)]
-    return [str(part[0]) if len(part) == 1 else f"{part[0]}:{part[-1] + 1}" for part in parts]
 
 
 def describe_missing_steps(steps: Steps, number: Int64s, label: Sequence[str]) -> str:

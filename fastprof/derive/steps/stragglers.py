@@ -74,15 +74,8 @@ def _find_stragglers(database: StepDatabase) -> Stragglers:
 
 
 def is_worth_naming(rows: pa.Table) -> Bools:
-    """Return the rows of a table of stragglers that are late, see _is_late."""
+    """Return the rows of a table of stragglers that are late by enough to name them."""
     return ~(np.asarray(rows["excess_share"].to_numpy(), np.float64) < _LEAST_SHARE)
-
-
-def _is_late(time_ps: Int64s, median_ps: Int64s) -> Bools:
-    """Return whether times are longer than the median by a hundredth: less is noise of clocks and of ends of
-    collectives."""
-    late: Bools = time_ps - median_ps >= np.maximum(median_ps // _LATE, 1)
-    return late
 
 
 _LATE: Final = 100
@@ -203,7 +196,9 @@ class _Compared:
         middle = compute_medians(times[:, :, None], there)
         usual = [compute_medians(spent[:, :, kind : kind + 1], there) for kind in range(spent.shape[2])]
         longest = np.where(there_several, times, -1).max(axis=1, initial=-1)[:, None]
-        slowest = there_several & (times == longest) & _is_late(longest, middle)
+        # less than a hundredth of the median is noise of clocks and of ends of collectives
+        is_late = longest - middle >= np.maximum(middle // _LATE, 1)
+        slowest = there_several & (times == longest) & is_late
         in_collectives = spent[:, :, COLLECTIVES].sum(axis=0)
         spent -= np.stack(usual, axis=2)
 

@@ -287,7 +287,9 @@ def collect_tpu_step_events(events: HostEvents, groups: Groups, workers: Workers
     """Collect the step events of all TPU cores of a host, in the order of planes."""
     planes = [plane for plane in events.planes if plane.kind in ("TPU", "SPARSECORE")]
     if not any(len(groups.device_steps[plane.number]) for plane in planes if plane.number in groups.device_steps):
-        return TpuStepEvents([_make_core_without_steps(plane) for plane in planes], [], False)
+        rows = np.zeros(0, np.int32)
+        nothing = (Markers.none(), rows, rows, np.zeros(0, np.int64), create_empty_spans(), Collectives.none())
+        return TpuStepEvents([CoreStepEvents(plane, *nothing) for plane in planes], [], False)
     ops = workers.run(None, [partial(list_op_events, events, plane) for plane in planes])
     category, categories = number_op_categories(events, ops)
     is_op = is_op_metadata(events)
@@ -356,14 +358,6 @@ def _collect_core_events(
     )
 
 
-def _make_core_without_steps(plane: Plane) -> CoreStepEvents:
-    """Make a core of a host without markers: nothing else is known."""
-    rows = np.zeros(0, np.int32)
-    return CoreStepEvents(
-        plane, Markers.none(), rows, rows, np.zeros(0, np.int64), create_empty_spans(), Collectives.none()
-    )
-
-
 def _find_busy_spans(ops: OpEvents, works: Bools) -> DisjointSpans:
     """Return spans in which the innermost op is one that works."""
     if works.all():
@@ -413,7 +407,10 @@ def sum_times_in_spans(
     for core, plane, own_ops in zip(some, cores, ops, strict=True):
         own = spans[core]
         begin, end = own.start_ps, add_durations(own.start_ps, own.duration_ps)
-        near = _find_meeting_ops(own_ops, begin, end)
+        next_begin = np.append(begin, np.iinfo(np.int64).max)  # spans are disjoint and in order
+        near = np.flatnonzero(
+            next_begin[np.searchsorted(end, own_ops.start_ps, side="right")] < own_ops.start_ps + own_ops.duration_ps
+        )
         of = category[own_ops.meta[near]]
         counts = counted[own_ops.meta[near]]
         if plane.kind == "SPARSECORE":
@@ -428,13 +425,6 @@ def sum_times_in_spans(
         inside = np.maximum(until - np.maximum(met.start_ps, begin[met.group]), 0)
         np.add.at(times[:, core], (own.group[met.group], column[of[pieces["row"][place]]]), inside)
     return times
-
-
-def _find_meeting_ops(ops: OpEvents, begin: Int64s, end: Int64s) -> Int64s:
-    """Return the places of the ops that overlap one of some spans, which are disjoint and in order."""
-    at = np.searchsorted(end, ops.start_ps, side="right")
-    meets: Int64s = np.flatnonzero(np.append(begin, np.iinfo(np.int64).max)[at] < ops.start_ps + ops.duration_ps)
-    return meets
 
 
 def _find_innermost_ops(ops: OpEvents, near: Int64s, counts: Bools) -> Records:
