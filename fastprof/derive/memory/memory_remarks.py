@@ -4,7 +4,7 @@ allocators of a host have weights, so that the heaviest of all hosts can be show
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -143,18 +143,18 @@ def _find_leaks(host: MemoryFigures) -> list[Case]:
     peak = host.in_use_bytes[host.peak][grown.allocator]
     rows = grown.grows_steadily & (grown.step_count >= LEAK_STEPS) & (grown.growth_bytes > LEAK_SHARE * peak)
     amounts = grown.growth_bytes * rows
-    return [_describe_leak(host, row, float(amounts[row])) for row in _sort_heaviest(amounts, np.arange(len(rows)))]
-
-
-def _describe_leak(host: MemoryFigures, row: int, weight: float) -> Case:
-    grown, op, until_full = host.growth, host.op_name(int(host.growth.op[row])), _describe_until_full(host, row)
-    allocator = int(grown.allocator[row])
-    after = (
-        f": {_format_size(grown.growth_bytes[row])} more at the end of the last of {int(grown.step_count[row])} "
-        f"steps than of the first, and never less from step to step, as a leak does{until_full}."
-    )
-    name, peak = host.allocator_name(allocator), int(_get_peaks(host)[allocator])
-    return Case(weight, name, f"{op} holds more and more memory of ", after, peak, op, until_full)
+    leaks = []
+    for row in _sort_heaviest(amounts, np.arange(len(rows))):
+        op, until_full = host.op_name(int(grown.op[row])), _describe_until_full(host, row)
+        after = (
+            f": {_format_size(grown.growth_bytes[row])} more at the end of the last of {int(grown.step_count[row])} "
+            f"steps than of the first, and never less from step to step, as a leak does{until_full}."
+        )
+        allocator = int(grown.allocator[row])
+        name, allocator_peak = host.allocator_name(allocator), int(_get_peaks(host)[allocator])
+        before = f"{op} holds more and more memory of "
+        leaks.append(Case(float(amounts[row]), name, before, after, allocator_peak, op, until_full))
+    return leaks
 
 
 def _describe_until_full(host: MemoryFigures, row: int) -> str:
@@ -212,14 +212,10 @@ def _find_kept_out(host: MemoryFigures) -> Worst:
     if not heaviest:
         return Worst(None, [])
     i = heaviest[0]
-    case = Case(float(amounts[i]), host.allocator_name(int(host.allocator[i])), *_describe_kept_out(host, i))
-    return Worst(case, [float(amounts[place]) for place in heaviest])
-
-
-def _describe_kept_out(host: MemoryFigures, i: int) -> tuple[str, str]:
     events, chunk = host.events, host.fragmentation
     wanted = int(chunk.next_largest[i])
-    return f"At {_format_moment(events.start_ps[i])} {_format_size(events.free_bytes[i])} of ", (
+    before = f"At {_format_moment(events.start_ps[i])} {_format_size(events.free_bytes[i])} of "
+    after = (
         f" were free, but no chunk held the "
         f"{_format_size(chunk.next_largest_bytes[i])} that "
         f"{host.op_name(int(events.sites.op_number[events.site[wanted]]))} "
@@ -228,6 +224,8 @@ def _describe_kept_out(host: MemoryFigures, i: int) -> tuple[str, str]:
         f"long-lived memory first, or let the driver join chunks (TF_GPU_ALLOCATOR=cuda_malloc_async, "
         "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async)."
     )
+    case = Case(float(amounts[i]), host.allocator_name(int(host.allocator[i])), before, after)
+    return Worst(case, [float(amounts[place]) for place in heaviest])
 
 
 # ---- parts of peaks
@@ -295,21 +293,19 @@ def _describe_churn(host: MemoryFigures, allocator: int, short: float) -> tuple[
 
 
 def _find_growing(host: MemoryFigures) -> Worst:
-    last = (host.events.bounds[1:] - 1)[host.fragmentation.grows].tolist()
-    weights = sorted((float(host.events.heap_bytes[i]) for i in last), reverse=True)
+    """Find the allocator that has taken most, of those that take memory on demand, each at its last event."""
+    events, chunks = host.events, host.fragmentation
+    last = (events.bounds[1:] - 1)[chunks.grows].tolist()
     if not last:
         return Worst(None, [])
-    i = max(last, key=lambda place: float(host.events.heap_bytes[place]))
-    return Worst(Case(weights[0], host.allocator_name(int(host.allocator[i])), *_measure_taken(host, i)), weights)
-
-
-def _measure_taken(host: MemoryFigures, i: int) -> tuple[str, str]:
-    """Describe what an allocator has taken at its last event."""
-    low, high = int(host.fragmentation.taken_low[i]), int(host.fragmentation.taken_high[i])
-    if low < 0 or not host.events.has(FREE)[i]:
-        return "", ""
-    limit = int(host.events.heap_bytes[i]) + int(host.events.free_bytes[i])
-    return ": ", f" has taken {_format_range(low, high)} by its last event, of the {format_size(limit)} that it may"
+    weights = sorted((float(events.heap_bytes[i]) for i in last), reverse=True)
+    i = max(last, key=lambda place: float(events.heap_bytes[place]))
+    before = after = ""
+    low, high = int(chunks.taken_low[i]), int(chunks.taken_high[i])
+    if low >= 0 and events.has(FREE)[i]:
+        limit = format_size(int(events.heap_bytes[i]) + int(events.free_bytes[i]))
+        before, after = ": ", f" has taken {_format_range(low, high)} by its last event, of the {limit} that it may"
+    return Worst(Case(weights[0], host.allocator_name(int(host.allocator[i])), before, after), weights)
 
 
 def _format_range(low: int, high: int) -> str:
@@ -346,19 +342,13 @@ def _describe_request(host: MemoryFigures, fits: RequestFits, allocator: int, in
     else:
         before = f"{_WOULD[int(fits.answer[peak])]} in "
         after = f" at its peak, at {_format_moment(host.peak_ps[allocator])}{_describe_chunks(host, peak)}."
-        after += (
-            f"{_describe_when_asked(host, fits, allocator)}{_describe_over_time(fits, allocator)} See "
-            "the table request."
-        )
+        at = -1 if host.at is None else int(host.at[allocator])
+        if at >= 0:
+            would = _WOULD[int(fits.answer[at])].removesuffix(",")
+            after += f" At the requested time it {would}{_describe_chunks(host, at)}."
+        after += f"{_describe_over_time(fits, allocator)} See the table request."
     name = host.allocator_name(allocator)
     return Case(float(in_use_bytes), name, f"A request of {format_size(fits.size)} {before}", after, in_use_bytes)
-
-
-def _describe_when_asked(host: MemoryFigures, fits: RequestFits, allocator: int) -> str:
-    at = -1 if host.at is None else int(host.at[allocator])
-    if at < 0:
-        return ""
-    return f" At the requested time it {_WOULD[int(fits.answer[at])].removesuffix(',')}{_describe_chunks(host, at)}."
 
 
 def _describe_chunks(host: MemoryFigures, i: int) -> str:
@@ -510,13 +500,34 @@ class MemoryRemarks:
         yield from self._of_leaks(leaks_of, least)
         yield from self._exhausted.remark("recommendation", several)
         yield from self._kept_out.remark("recommendation", several)
-        yield from _describe_outside(*self._outside, self._at_ps, several)
-        yield from self._of_requests(several)
+        outside_count, outside = self._outside
+        if outside is not None and self._at_ps is not None:
+            of = f" of {count_noun(outside_count, 'host', 'hosts')}" if several else ""
+            yield (
+                "warning",
+                f"The requested time, {format_moment(self._at_ps)}, is outside of the capture{of}: "
+                f"{outside.host} was captured from {format_moment(outside.begin_ps)} to "
+                f"{format_moment(outside.end_ps)}.",
+            )
+        for name, case in self._requests:
+            yield "info", case.text(name if several else None)
+        if self._request_count > MOST_ALLOCATORS:
+            more = count_noun(self._request_count - MOST_ALLOCATORS, "more allocator", "more allocators")
+            yield "info", f"The table request has {more}."
         for every in self._of_peaks:
             yield from every.remark("info", several, least)
         yield from self._churn.remark("info", several)
-        yield from _describe_lost(self._lost)
-        yield from _describe_inexact(self._reasons)
+        if self._lost:
+            of = "1 allocation or free has" if self._lost == 1 else f"{self._lost:,} allocations and frees have"
+            yield (
+                "info",
+                f"{of} no counterpart, though the address was used again: the capture lost events, or their order, so "
+                f"some lifetimes and owners of memory are unknown.",
+            )
+        for reason, count in zip(REASONS, self._reasons, strict=True):
+            if reason is not None and count:  # the peaks are known only in part
+                which = count_noun(count, "allocator", "allocators")
+                yield "info", f"Live allocations at the peak of {which} do not add up to the memory in use: {reason}."
         yield from _describe_growing(self._growing, several)
 
     def _of_leaks(self, leaks_of: Callable[[int], tuple[str, list[Case]]], least: float) -> Iterator[Remark]:
@@ -527,15 +538,6 @@ class MemoryRemarks:
             name, cases = leaks_of(host)
             text = cases[number].text(name if self._hosts > 1 else None)
             yield "recommendation", f"{text}{_format_others(count - 1)} See the table growth."
-
-    def _of_requests(self, several: bool) -> Iterator[Remark]:
-        """Yield whether a request of the size of --request would have fitted, in the allocators with the largest
-        peaks."""
-        for name, case in self._requests:
-            yield "info", case.text(name if several else None)
-        if self._request_count > MOST_ALLOCATORS:
-            more = count_noun(self._request_count - MOST_ALLOCATORS, "more allocator", "more allocators")
-            yield "info", f"The table request has {more}."
 
 
 class _HeaviestCase:
@@ -583,34 +585,6 @@ class _OpLeaks:
 
 def _format_others(count: int) -> str:
     return f" The same applies to {count_noun(count, 'other allocator', 'other allocators')}." if count else ""
-
-
-def _describe_outside(count: int, first: HostOutline | None, at_ps: int | None, several: bool) -> Iterator[Remark]:
-    if first is not None and at_ps is not None:
-        of = f" of {count_noun(count, 'host', 'hosts')}" if several else ""
-        yield (
-            "warning",
-            f"The requested time, {format_moment(at_ps)}, is outside of the capture{of}: "
-            f"{first.host} was captured from {format_moment(first.begin_ps)} to {format_moment(first.end_ps)}.",
-        )
-
-
-def _describe_lost(lost: int) -> Iterator[Remark]:
-    if lost:
-        of = "1 allocation or free has" if lost == 1 else f"{lost:,} allocations and frees have"
-        yield (
-            "info",
-            f"{of} no counterpart, though the address was used again: the capture lost events, or their order, so "
-            f"some lifetimes and owners of memory are unknown.",
-        )
-
-
-def _describe_inexact(reasons: Sequence[int]) -> Iterator[Remark]:
-    """Describe peaks that are known only in part."""
-    for reason, count in zip(REASONS, reasons, strict=True):
-        if reason is not None and count:
-            which = count_noun(count, "allocator", "allocators")
-            yield "info", f"Live allocations at the peak of {which} do not add up to the memory in use: {reason}."
 
 
 def _describe_growing(every: _HeaviestCase, several: bool) -> Iterator[Remark]:
