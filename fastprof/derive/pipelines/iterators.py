@@ -129,7 +129,11 @@ class Subtrees:
         """Find the subtrees. ``asynchronous``: by row of the tree."""
         self.up = find_tree_rows(tree, tree.pipeline, tree.parent)
         self.end = _find_subtree_ends(tree.depth.astype(np.int64), self.up)
-        self.stage = _number_stages(self.up, asynchronous)
+        count = len(self.up)
+        above = np.where(self.up >= 0, self.up, count)
+        pointer = np.append(np.where(asynchronous, np.arange(count), above), count)
+        stage = _follow_pointers(pointer)[above]
+        self.stage: Int64s = np.where(stage == count, -1, stage)
 
     def sums(self, values: Float64s) -> Float64s:
         """Sum values of each row and all rows below in the same stage."""
@@ -157,14 +161,6 @@ def _find_subtree_ends(depth: Int64s, up: Int64s) -> Int64s:
     is_last[:count] &= up >= 0  # the next tree follows upon a root
     pointer = np.where(is_last, np.where(above >= 0, above, count), np.arange(count + 1))
     return following[_follow_pointers(pointer)][:count]
-
-
-def _number_stages(up: Int64s, asynchronous: Bools) -> Int64s:
-    count = len(up)
-    above = np.where(up >= 0, up, count)
-    pointer = np.append(np.where(asynchronous, np.arange(count), above), count)
-    stage = _follow_pointers(pointer)[above]
-    return np.where(stage == count, -1, stage)
 
 
 def _follow_pointers(pointer: Int64s) -> Int64s:
