@@ -174,7 +174,9 @@ class ProgramRows:
             "rank": np.array([len(shape.dimensions) for shape in shapes], np.int64) * is_array,
             "memory_space": np.array([shape.memory_space for shape in shapes], np.int64),
             "bytes": np.array([UNKNOWN if shape.is_cut else shape.leaf_bytes for shape in shapes], np.int64),
-            "padded": np.array([_replace_unknown(shape.padded_bytes) for shape in shapes], np.int64),
+            "padded": np.array(
+                [UNKNOWN if shape.padded_bytes is None else shape.padded_bytes for shape in shapes], np.int64
+            ),
         }
         lost = [
             shape.is_cut or (shape.padded_bytes is None and shape.bytes > 0 and shape.laid_out()) for shape in shapes
@@ -311,10 +313,6 @@ class ProgramRows:
 
 def _get_type_name(shape: Shape) -> str | None:
     return TYPE_NAMES[shape.element_type].lower() if 0 < shape.element_type < len(TYPE_NAMES) else None
-
-
-def _replace_unknown(size: int | None) -> int:
-    return UNKNOWN if size is None else size
 
 
 # ---- columns of several programs

@@ -354,16 +354,14 @@ class Modules:
     def module(self, program_id: int) -> HloModule | None:
         """Return a module; None if there is no such program, or it does not decode."""
         if program_id not in self._read:
-            program = self._programs.get(program_id)
-            self._read[program_id] = None if program is None else self._opened(program)
+            program, module = self._programs.get(program_id), None
+            if program is not None:
+                try:
+                    module = program.read(self._log)
+                except CaptureError as error:
+                    self.problems.append(program.problem(error))
+            self._read[program_id] = module
         return self._read[program_id]
-
-    def _opened(self, program: Program) -> HloModule | None:
-        try:
-            return program.read(self._log)
-        except CaptureError as error:
-            self.problems.append(program.problem(error))
-            return None
 
     def look_into(self) -> None:
         """Read the first programs, up to a total size, so that ``problems`` covers them even if none is needed."""
