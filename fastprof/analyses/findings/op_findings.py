@@ -386,7 +386,11 @@ def _make_bound(
 ) -> Finding:
     """Make a finding that costs at most the time of these nodes."""
     cost = facts.per_device(nodes.time_us * _PER_MICRO)
-    evidence = _locate_op(facts, nodes.longest, nodes.op)
+    device_op = f"{nodes.longest}:{nodes.op}"  # op stats name device ops by node and type
+    if device_op in facts.columns(reports.OpStats.device_ops).name.to_pylist():
+        evidence = f"op_stats.device_ops?name={quote(device_op, safe='')}"
+    else:
+        evidence = f"op_stats.host_ops?name={quote(nodes.longest, safe='')}"
     return Finding(cause, title, cost, POSSIBLE, evidence, text, is_bound=True, host=graph.host, op=nodes.longest)
 
 
@@ -409,14 +413,6 @@ def _find_costly(facts: DiagnosisFacts, graph: AdvisorResult) -> Iterator[Findin
         op=name,
         detail=f"In an average step: {', '.join(spelt)}.{where}",
     )
-
-
-def _locate_op(facts: DiagnosisFacts, node: str, op: str) -> str:
-    """Return the row of an op in op stats, which names device ops by node and type."""
-    name = f"{node}:{op}"
-    if name in facts.columns(reports.OpStats.device_ops).name.to_pylist():
-        return f"op_stats.device_ops?name={quote(name, safe='')}"
-    return f"op_stats.host_ops?name={quote(node, safe='')}"
 
 
 def describe_use(facts: DiagnosisFacts) -> str:

@@ -168,7 +168,17 @@ def describe_function(own: Sequence[Recompilation], host_count: int = 1) -> str:
     traced = framework == TENSORFLOW and not any(row.compilation.program for row in own)
     times = f"{'retraced' if traced else 'recompiled'} {_count_times(len(own))}{_format_steps(own)}"
     where = f" on {own[0].host}" if host_count > 1 else ""
-    return f"{name} was {times}{where}, taking {format_time(sum_time(own))}: {_describe_changes(own)}."
+    groups: dict[tuple[str, tuple[str | None, ...]], list[Compilation]] = {}
+    for row in own:
+        arguments = tuple(change.argument for change in row.changes if change.kind == row.kind)
+        groups.setdefault((row.kind, arguments[:_SHOWN]), []).append(row.compilation)
+    ordered = sorted(groups.values(), key=lambda group: -len(group))
+    texts = [_describe_group(group) for group in ordered[:_SHOWN]]
+    if len(ordered) > 1:
+        texts = [f"{_count_times(len(group))} {text}" for group, text in zip(ordered, texts, strict=False)]
+    if left := len(own) - sum(map(len, ordered[:_SHOWN])):
+        texts.append(f"{_count_times(left)} other changes")
+    return f"{name} was {times}{where}, taking {format_time(sum_time(own))}: {'; '.join(texts)}."
 
 
 def _count_times(count: int) -> str:
@@ -186,19 +196,6 @@ def _format_steps(own: Sequence[Recompilation]) -> str:
         return f" (steps {steps[0]} to {steps[-1]})"
     shown = ", ".join(map(str, steps[:_SHOWN]))
     return f" (steps {shown} and {len(steps) - _SHOWN:,} more)" if len(steps) > _SHOWN else f" (steps {shown})"
-
-
-def _describe_changes(own: Sequence[Recompilation]) -> str:
-    groups: dict[tuple[str, tuple[str | None, ...]], list[Compilation]] = {}
-    for row in own:
-        arguments = tuple(change.argument for change in row.changes if change.kind == row.kind)
-        groups.setdefault((row.kind, arguments[:_SHOWN]), []).append(row.compilation)
-    ordered = sorted(groups.values(), key=lambda group: -len(group))
-    texts = [_describe_group(group) for group in ordered[:_SHOWN]]
-    if len(ordered) > 1:
-        texts = [f"{_count_times(len(group))} {text}" for group, text in zip(ordered, texts, strict=False)]
-    left = len(own) - sum(map(len, ordered[:_SHOWN]))
-    return "; ".join(texts) + (f"; {_count_times(left)} other changes" if left else "")
 
 
 def _describe_group(group: Sequence[Compilation]) -> str:

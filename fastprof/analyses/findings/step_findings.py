@@ -134,14 +134,19 @@ def _find_unexplained_steps(facts: DiagnosisFacts) -> _SlowSteps:
     known: _SlowSteps | None = facts.memo.get("slow")
     if known is not None:
         return known
-    slow = _list_slow_steps(facts)
-    causes = _sum_excess_causes(facts, list(slow))
+    by_host: dict[int, dict[str, list[SlowStepRow]]] = {}
+    for row in facts.rows(reports.Steps.slow_steps):
+        if row.step is not None:
+            by_host.setdefault(row.step, {}).setdefault(row.host, []).append(row)
+    causes = _sum_excess_causes(facts, list(by_host))
     unnamed = (*UNNAMED, ONCE) if _is_once(facts) else UNNAMED
-    slow = {
-        step: rows
-        for step, rows in slow.items()
-        if not _is_named(causes[step], unnamed) and not is_waiting(causes, rows, step)
-    }
+    slow: dict[int, list[SlowStepRow]] = {}
+    for step, hosts in by_host.items():
+        rows = max(hosts.values(), key=lambda rows: int(rows[0].excess_ps))  # of the host furthest above the median
+        beyond = causes[step]
+        is_named = 2 * sum(beyond[cause] for cause in unnamed) <= beyond.total()  # they explain half of the excess
+        if not is_named and not is_waiting(causes, rows, step):
+            slow[step] = rows
     is_rare = len(slow) <= RARE * (facts.figures(reports.Steps).step_count or 0)
     unexplained = _SlowSteps(slow if is_rare else {}, causes, unnamed)
     facts.memo["slow"] = unexplained
@@ -162,6 +167,10 @@ def find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
     times = first.duration_ps / max(first.median_ps, 1)
     known, event, time_ps = _explain_step(facts, rows, slow_steps.causes[worst], worst)
     detail = f"In step {worst}, {event} explains {format_time(time_ps)} more than usual." if event else None
+    if known is not None:
+        what, took = format_slow_kind(known.kind, known.what), format_time(known.time_ps)
+        usual = f" instead of {format_time(known.usual_ps)}" if known.usual_ps else "; typical steps have none"
+        detail = f"In step {worst}, {what} takes {took}{usual}."
     yield Finding(
         "slow_step",
         f"{several} up to {times:.1f} times the median",
@@ -173,7 +182,7 @@ def find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
         step=worst,
         op=known.what if known and known.kind == "op" else None,
         annotation=known.what if known and known.kind in ("annotation", "python", "event") else event,
-        detail=detail if known is None else _describe_longer(known, worst),
+        detail=detail,
     )
 
 
@@ -199,21 +208,6 @@ def _explain_step(
     return None, event, facts.per_device(beyond[cause])
 
 
-def _describe_longer(row: SlowStepRow, step: int) -> str:
-    what, took = format_slow_kind(row.kind, row.what), format_time(row.time_ps)
-    usual = f" instead of {format_time(row.usual_ps)}" if row.usual_ps else "; typical steps have none"
-    return f"In step {step}, {what} takes {took}{usual}."
-
-
-def _list_slow_steps(facts: DiagnosisFacts) -> dict[int, list[SlowStepRow]]:
-    """Find what took longer in each outlier step, on the host furthest above the median."""
-    of_step: dict[int, dict[str, list[SlowStepRow]]] = {}
-    for row in facts.rows(reports.Steps.slow_steps):
-        if row.step is not None:
-            of_step.setdefault(row.step, {}).setdefault(row.host, []).append(row)
-    return {step: max(hosts.values(), key=lambda rows: int(rows[0].excess_ps)) for step, hosts in of_step.items()}
-
-
 def _sum_excess_causes(facts: DiagnosisFacts, slow: Iterable[int]) -> dict[int, Counter[str | None]]:
     """Measure the time of each cause above its median over all steps, by outlier step."""
     steps, time = facts.time_by_step
@@ -230,11 +224,6 @@ def is_waiting(causes: Mapping[int, Counter[str | None]], rows: list[SlowStepRow
     """Return whether the step only waits until devices have done what earlier steps started."""
     computes = 2 * causes[step][None] > causes[step].total()
     return computes and rows[0].duration_ps > DISPATCHED * rows[0].median_ps
-
-
-def _is_named(beyond: Counter[str | None], unnamed: Sequence[str | None]) -> bool:
-    """Return whether named causes explain half of what the step takes beyond the median."""
-    return 2 * sum(beyond[cause] for cause in unnamed) <= beyond.total()
 
 
 def _is_once(facts: DiagnosisFacts) -> bool:
@@ -291,6 +280,10 @@ def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
     ops = [row for row in facts.rows(reports.Communication.operations) if row.scope == BETWEEN_DEVICES]
     between = [row for row in facts.rows(reports.Communication.kinds) if row.scope == BETWEEN_DEVICES]
     kinds = {row.kind: row.exposed_ps for row in between if row.exposed_ps}  # the longest first
+    details = [_format_scope(facts, spent)]
+    if len(kinds) > 1:
+        times = [f"{kind} {format_measure(facts.per_device(exposed_ps), 'ps')}" for kind, exposed_ps in kinds.items()]
+        details.append(f"By kind, with waits for the slowest device: {', '.join(times)}.")
     yield Finding(
         COMMUNICATION,
         f"{facts.name_devices()} for {_format_collectives(kinds)}",
@@ -300,7 +293,7 @@ def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
         advise_on_collectives(_filter_kinds(kinds, NOTABLE), facts.framework, on_gpus=facts.on_gpus),
         is_bound=True,
         op=ops[0].name if ops else None,
-        detail=" ".join(filter(None, (_format_scope(facts, spent), _format_kinds(facts, kinds)))) or None,
+        detail=" ".join(filter(None, details)) or None,
     )
 
 
@@ -387,14 +380,6 @@ def _format_collectives(kinds: Mapping[str, int]) -> str:
     first = next(iter(kinds))
     nearly = bool(_filter_kinds(kinds, NEARLY_ALL))
     return f"exposed {first}" if nearly else f"exposed collectives, most for {first}"
-
-
-def _format_kinds(facts: DiagnosisFacts, kinds: Mapping[str, int]) -> str | None:
-    """List the kinds with their times, if there are several."""
-    if len(kinds) < 2:
-        return None
-    times = [f"{kind} {format_measure(facts.per_device(exposed_ps), 'ps')}" for kind, exposed_ps in kinds.items()]
-    return f"By kind, with waits for the slowest device: {', '.join(times)}."
 
 
 def _measure_collectives(facts: DiagnosisFacts) -> _CollectiveTime | None:
