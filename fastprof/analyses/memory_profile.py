@@ -243,16 +243,12 @@ def run(kept: Sequence[HostMemoryState], params: Params, after: Mapping[str, Ana
     if len(hosts) and every.any_chosen:
         remarks.append(("info", _SOME_STEPS))
     notices = tuple(Notice(*remark) for remark in remarks)
-    values = _count_events(every) | _describe_largest(every.largest(hosts))
-    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, detail=of_all)
-
-
-def _count_events(every: SessionMemory) -> dict[str, Known]:
-    values: dict[str, Known] = {name: every.counts[name] for name in (*COUNTS, *SHORT_LIVED)}
     count, short = every.counts["allocation_count"], every.counts["short_lived_count"]
+    values: dict[str, Known] = {name: every.counts[name] for name in (*COUNTS, *SHORT_LIVED)}
     values["allocator_count"] = len(every.rank)
     values["short_lived_share"] = short / count if count else (None, "there are no allocations")
-    return values
+    values |= _describe_largest(every.largest(hosts))
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, detail=of_all)
 
 
 def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[str, Known]:

@@ -223,7 +223,15 @@ def _build_tree(session: SessionOps, fused: FusedInstructions, figures: NodeFigu
     tree = lay_out(growth, of_nodes.whole["self_ps"], of_nodes.work["flops"])
     sparse = OpTable.empty() if ops.children is None else ops.children
     op_tree = OpTree(tree, of_nodes.in_order(tree.grown), ops.table, fused, sparse, session.title)
-    _count_within(op_tree)
+    # Instructions run as often as their op, so that their work is that of all its executions.
+    kind, whole, work = op_tree.tree.kind, op_tree.figures.whole, op_tree.figures.work
+    inner, within_core = np.flatnonzero(kind == INSTRUCTION), kind == SPARSE_CORE_OP
+    op_above = np.maximum.accumulate(np.where(kind == OP, np.arange(len(kind)), 0))
+    for name in ("occurrences", "executions"):
+        whole[name][within_core] = getattr(sparse, name)[op_tree.tree.row[within_core]]
+        whole[name][inner] = whole[name][op_above[inner]]
+    for name in ("flops", "model_flops", "bytes"):
+        work[name][inner] *= whole["executions"][inner]
     return op_tree
 
 
@@ -239,19 +247,6 @@ def _add_within(growth: GrowingTree, nodes: Sequence[int], ops: Ops, fused: Fuse
     if ops.children is not None and ops.parent is not None:
         for row, (parent, name) in enumerate(zip(ops.parent.tolist(), ops.children.name, strict=True)):
             growth.added(nodes[parent], SPARSE_CORE_OP, name, row)
-
-
-def _count_within(tree: OpTree) -> None:
-    """Set the occurrences of nodes within ops, and the work of all executions of instructions, which run as often as
-    their op."""
-    kind, whole, work = tree.tree.kind, tree.figures.whole, tree.figures.work
-    inner, sparse = np.flatnonzero(kind == INSTRUCTION), kind == SPARSE_CORE_OP
-    op_above = np.maximum.accumulate(np.where(kind == OP, np.arange(len(kind)), 0))
-    for name in ("occurrences", "executions"):
-        whole[name][sparse] = getattr(tree.sparse, name)[tree.tree.row[sparse]]
-        whole[name][inner] = whole[name][op_above[inner]]
-    for name in ("flops", "model_flops", "bytes"):
-        work[name][inner] *= whole["executions"][inner]
 
 
 # ---- figures

@@ -36,7 +36,6 @@ from fastprof.derive.ops import device_ops, host_op_stats, host_ops, torch_calls
 from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.device_ops import (
     CPU_ONLY,
-    HostDeviceOps,
     SessionOps,
     remark_on_attribution,
     remark_on_programs,
@@ -334,7 +333,10 @@ class OpDatabase:
 
 def of_host(given: Host, params: Params) -> HostOpStats:
     ops = list(given.modules.metadata_ops())
-    threads, device = host_ops.sum_host_ops(given.events, given.is_eager, given.workers), _read_device_ops(given)
+    threads = host_ops.sum_host_ops(given.events, given.is_eager, given.workers)
+    device = replace(given.device_ops, by_device=())
+    if device.hardware == CPU_ONLY:  # programs that XLA compiled for the CPU run on threads: their ops are host ops
+        device = replace(device, ops=Ops.none())
     training = is_training(ops) if ops else None
     return HostOpStats(
         (HostOpTotals(given.name, threads.ops, device.ops, device.present, training, threads.crossing).bare(),),
@@ -348,12 +350,6 @@ def of_host(given: Host, params: Params) -> HostOpStats:
 def of_host_for_others(given: Host, params: Params) -> HostOpStats:
     """Return the host state without the ops by host."""
     return replace(of_host(given, params), by_host=())
-
-
-def _read_device_ops(given: Host) -> HostDeviceOps:
-    """Return the sum of device ops. Programs that XLA compiled for the CPU run on threads: their ops are host ops."""
-    devices = replace(given.device_ops, by_device=())
-    return replace(devices, ops=Ops.none()) if devices.hardware == CPU_ONLY else devices
 
 
 def merge(kept: Sequence[HostOpStats], params: Params, shared: dict[Any, Any]) -> HostOpStats:

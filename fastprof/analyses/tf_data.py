@@ -272,24 +272,12 @@ def _list_notices(
     if every.slow_in_steps and isinstance(share, float) and share < verdicts.HARDLY:
         text = "Steps wait for input for less than 1 % of their time. Faster pipelines would not shorten them."
         yield Notice("info", text)
-    yield from _note_what_if(every)
-    yield from _list_remarks(every)
-
-
-def _note_what_if(every: PipelinesOfHosts) -> Iterator[Notice]:
-    """State the basis of the predictions, or that no change is worth it."""
-    if not every.predicted:
-        return
-    if not every.helps:
+    if every.predicted and every.helps:  # the basis of the predictions
+        counts = ", ".join(f"{number:,}" for number in sorted(every.cores))
+        yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if every.cores else _CORES_FOR_ALL))
+    elif every.predicted:
         yield Notice("info", _NO_CHANGE)
-        return
-    counts = ", ".join(f"{number:,}" for number in sorted(every.cores))
-    yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if every.cores else _CORES_FOR_ALL))
-
-
-def _list_remarks(every: PipelinesOfHosts) -> Iterator[Notice]:
-    """Yield remarks on calls outside of steps, unless other notices have them, and on the capture."""
-    if every.away > every.slow_outside:
+    if every.away > every.slow_outside:  # else other notices have these calls
         text = f"{every.away:,} of {every.of_steps:,} calls run outside of all steps"
         yield Notice("info", f"{text}: the capture does not show whether the program waits for them.")
     if every.unidentified:
