@@ -392,15 +392,13 @@ class HostFacts:
 
 def write_facts(path: Path, columns: Mapping[str, Column]) -> None:
     """Write columns to an Arrow IPC file of one row of lists."""
-    arrays = {name: _make_row(column) for name, column in columns.items()}
+    arrays = {}
+    for name, column in columns.items():
+        values = pa.array(column) if isinstance(column, np.ndarray) else column
+        arrays[name] = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
     schema = pa.schema([(name, array.type) for name, array in arrays.items()], {_FORMAT_KEY: FACTS_FORMAT})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema))
-
-
-def _make_row(column: Column) -> pa.Array:
-    values = pa.array(column) if isinstance(column, np.ndarray) else column
-    return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
 
 
 def make_fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTimeline) -> dict[str, Column]:

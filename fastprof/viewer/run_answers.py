@@ -105,17 +105,14 @@ def begin_or_stop_capture(call: ApiCall) -> Any:
         call.whole("device_level", 1, least=0, most=1),
         call.whole("python_level", 0, least=0, most=1),
     )
-    capture.start(call.all("address"), options, _get_rolling(call))
+    rolling = None
+    if call.given("every_ms") is not None:
+        every_ms = call.whole("every_ms", 0, least=_LEAST_EVERY_MS, most=_LONGEST_EVERY_MS)
+        rolling = RollingCapture(every_ms, call.whole("keep", _KEPT, least=1, most=_MOST_KEPT))
+    elif call.given("keep") is not None:
+        raise RequestError(400, "keep is for repeated captures: with every_ms")
+    capture.start(call.all("address"), options, rolling)
     return capture.state()
-
-
-def _get_rolling(call: ApiCall) -> RollingCapture | None:
-    if call.given("every_ms") is None:
-        if call.given("keep") is not None:
-            raise RequestError(400, "keep is for repeated captures: with every_ms")
-        return None
-    every_ms = call.whole("every_ms", 0, least=_LEAST_EVERY_MS, most=_LONGEST_EVERY_MS)
-    return RollingCapture(every_ms, call.whole("keep", _KEPT, least=1, most=_MOST_KEPT))
 
 
 def _get_page_capture(call: ApiCall) -> PageCapture:
@@ -322,24 +319,19 @@ def _write_json(call: ApiCall, report: Report) -> Iterable[bytes]:
         limit = call.whole("limit", -1, least=-1, most=_MOST_ROWS)
         return report_json.chunks(report.answer, None if limit < 0 else limit)
     tables, columns = call.given("tables"), call.given("columns")
+    by_table: dict[str, list[str]] = {}
+    for name in () if columns is None else columns.split(","):  # ops.name is the column name of the table ops
+        table, _, column = name.partition(".")
+        by_table.setdefault(table, []).append(column)
     rows = call.whole("rows", -1, least=-1, most=_MOST_ROWS)
     part = report_json.ReportPart(
         tables=None if tables is None else tables.split(","),
-        columns={} if columns is None else _group_by_table(columns.split(",")),
+        columns=by_table,
         first=call.whole("first", 0, least=0, most=_MOST_ROWS),
         rows=None if rows < 0 else rows,
         most_bytes=call.whole("bytes", _MOST_ROWS, least=1, most=_MOST_ROWS) if call.given("bytes") else None,
     )
     return report_json.write_columns(report.answer, part)
-
-
-def _group_by_table(names: Iterable[str]) -> dict[str, list[str]]:
-    """Group names of columns by table: ``ops.name`` is the column name of the table ops."""
-    columns: dict[str, list[str]] = {}
-    for name in names:
-        table, _, column = name.partition(".")
-        columns.setdefault(table, []).append(column)
-    return columns
 
 
 def _write_csv(table: str, report: Report) -> Iterable[bytes]:

@@ -128,7 +128,10 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
     shown = repr(cut_name(sought, 100))
     if len(sought) > _MOST_LETTERS:
         raise RequestError(400, f"what is searched for has at most {_MOST_LETTERS:,} characters")
-    if mode == REGEX and _measure_pattern(sought) > _MOST_STATES:
+    size = len(sought)  # a lower bound, with repetitions written out
+    for least, most in re.findall(r"\{(\d{1,9})(?:,(\d{0,9}))?\}", sought) if mode == REGEX else ():
+        size *= max(int(least), int(most or 0), 1)
+    if mode == REGEX and size > _MOST_STATES:
         raise RequestError(400, f"the regular expression {shown} is too large")
     find = pc.match_substring if mode == SUBSTRING else pc.match_substring_regex
     until = time.monotonic() + _MOST_S
@@ -147,14 +150,6 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
     except (UnicodeEncodeError, pa.ArrowException) as error:
         raise RequestError(400, f"{shown} cannot be searched for: {error}") from None
     return np.concatenate(matches)
-
-
-def _measure_pattern(pattern: str) -> int:
-    """Return a lower bound of the size of an expression with its repetitions written out."""
-    size = len(pattern)
-    for least, most in re.findall(r"\{(\d{1,9})(?:,(\d{0,9}))?\}", pattern):
-        size *= max(int(least), int(most or 0), 1)
-    return size
 
 
 def _split_names(names: pa.Array) -> Iterator[pa.Array]:
@@ -310,7 +305,9 @@ def describe_event(run: ViewedRun, seen: Snapshot, host: HostView, at: int, firs
     count, children = host.store.children(at, _MOST_CHILDREN)
     facts = None if event.derived else _read_event_facts(run, host, track, event)
     stats = facts.stats if facts else _make_derived_stats(host, event)
-    group = _get_group(host, event)
+    group = -1  # none, or not known yet
+    if host.facts is not None:
+        group = host.facts.derived(event.row)[0] if event.derived else host.facts.group(event.row)
     name = host.store.name(event.name)
     long_name = facts.name if facts else next(stats.values("long_name"), "")
     line, row = track.about["name"].partition(" - from ")[0], None if event.derived else event.row
@@ -385,13 +382,6 @@ def _decode_stat(stat: StatValue) -> StatValue:
     from fastprof.derive.ops.tpu_cores import format_accesses  # late: few events have it
 
     return replace(stat, value=format_accesses(stat.payload) or stat.value)
-
-
-def _get_group(host: HostView, event: StoredEvent) -> int:
-    """Return the number of an event's group, or -1 if there is none, or it is not known yet."""
-    if host.facts is None:
-        return -1
-    return host.facts.derived(event.row)[0] if event.derived else host.facts.group(event.row)
 
 
 def _make_derived_stats(host: HostView, event: StoredEvent) -> EventStats:
@@ -487,27 +477,27 @@ def _merge_sums(parts: list[tuple[HostView, NameSums]]) -> dict[str, Any]:
     part, place = expand_ranges(np.zeros_like(counts), counts)
     clipped = np.concatenate([np.zeros(0, np.int64), *(sums.clipped_ps for _, sums in parts)])
     order = np.argsort(-clipped.astype(np.float64), kind="stable")[:_MOST_ROWS]
+    rows = []
+    for i in order.tolist():
+        (host, sums), row = parts[int(part[i])], int(place[i])
+        total, count = int(sums.total_ps[row]), int(sums.count[row])
+        rows.append({
+            "name": host.store.short_name(int(sums.name[row])),
+            "count": count,
+            "total_ps": str(total),
+            "clipped_ps": str(sums.clipped_ps[row]),
+            "mean_ps": None if total == _MOST_PS else str(round(total / count)) if count else "0",
+            "min_ps": str(sums.min_ps[row]),
+            "max_ps": str(sums.max_ps[row]),
+            "at": int(sums.longest[row]),
+            "host": host.name,
+        })  # fmt: skip
     return {
         "events": sum(sums.events for _, sums in parts),
         "total_ps": str(sum(sum(sums.total_ps.tolist()) for _, sums in parts)),
         "clipped_ps": str(sum(clipped.tolist())),
-        "rows": [_make_sums_row(*parts[int(part[i])], int(place[i])) for i in order.tolist()],
+        "rows": rows,
         "more": max(len(place) - _MOST_ROWS, 0),
-    }
-
-
-def _make_sums_row(host: HostView, sums: NameSums, place: int) -> dict[str, Any]:
-    total, count = int(sums.total_ps[place]), int(sums.count[place])
-    return {
-        "name": host.store.short_name(int(sums.name[place])),
-        "count": count,
-        "total_ps": str(total),
-        "clipped_ps": str(sums.clipped_ps[place]),
-        "mean_ps": None if total == _MOST_PS else str(round(total / count)) if count else "0",
-        "min_ps": str(sums.min_ps[place]),
-        "max_ps": str(sums.max_ps[place]),
-        "at": int(sums.longest[place]),
-        "host": host.name,
     }
 
 

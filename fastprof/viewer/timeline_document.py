@@ -12,7 +12,7 @@ import numpy as np
 from fastprof._native import lod
 from fastprof.schema.columns import Int64s, find_runs, reduce_runs
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.host_files import Band, Flows
+from fastprof.viewer.host_files import Flows
 from fastprof.viewer.query import LEAST, MOST, RequestError
 from fastprof.viewer.snapshot import HostView, Snapshot
 from fastprof.viewer.store import NAME_LETTERS, cut_name
@@ -135,24 +135,21 @@ def make_steps_document(run: ViewedRun, first: int = 0, most: int = MOST_BANDS) 
     for host in seen.ready:
         for band in host.facts.bands if host.facts is not None else ():
             begin = max(first - passed, 0)
-            bands += _list_steps(seen, host, band, slice(begin, begin + most - len(bands)))
+            rows = slice(begin, begin + most - len(bands))
+            columns = (column[rows].tolist() for column in (band.start_ps, band.duration_ps, band.title, band.group))
+            process = None if band.process < 0 else seen.track_id(host, band.process)
+            for start, duration, title, group in zip(*columns, strict=True):
+                bands.append({
+                    "name": cut_name(band.titles[title]),
+                    "start_ps": str(host.to_session(start)),
+                    "duration_ps": str(duration),
+                    "host": host.name,
+                    "process": process,
+                    "track": None,
+                    "group": group,
+                })  # fmt: skip
             passed += len(band.start_ps)
     return {"bands": bands, "more": max(passed - first - len(bands), 0)}
-
-
-def _list_steps(seen: Snapshot, host: HostView, band: Band, rows: slice) -> Iterator[dict[str, Any]]:
-    whole = band.process < 0
-    columns = (band.start_ps, band.duration_ps, band.title, band.group)
-    for start, duration, title, group in zip(*(column[rows].tolist() for column in columns), strict=True):
-        yield {
-            "name": cut_name(band.titles[title]),
-            "start_ps": str(host.to_session(start)),
-            "duration_ps": str(duration),
-            "host": host.name,
-            "process": None if whole else seen.track_id(host, band.process),
-            "track": None,
-            "group": group,
-        }
 
 
 # ---- flows
@@ -182,7 +179,10 @@ def _find_flows(host: HostView, flows: Flows, start_ps: int, end_ps: int, local:
     seen = (np.minimum(flows.from_ps, flows.to_ps) < last) & (np.maximum(flows.from_ps, flows.to_ps) >= first)
     places = np.flatnonzero(seen)
     if len(local) < len(host.store.tracks):
-        spans = _find_row_spans(host, local)
+        records = host.store.raw.track_records
+        mine = records[local[local < len(records)]]
+        spans = np.stack([mine["row"].astype(np.int64), mine["row"].astype(np.int64) + mine["events"]], axis=1)
+        spans = spans[np.argsort(spans[:, 0], kind="stable")].reshape(-1)  # begin and end of these rows, in turn
         for rows in (flows.producer, flows.consumer):
             places = places[np.searchsorted(spans, rows[places], side="right") % 2 == 1]
     return places
@@ -190,14 +190,6 @@ def _find_flows(host: HostView, flows: Flows, start_ps: int, end_ps: int, local:
 
 def _limit_time(time_ps: int) -> int:
     return max(LEAST, min(MOST, time_ps))
-
-
-def _find_row_spans(host: HostView, local: Int64s) -> Int64s:
-    """Return where spans of rows of the capture's events on these tracks begin and end, in turn."""
-    records = host.store.raw.track_records
-    mine = records[local[local < len(records)]]
-    spans = np.stack([mine["row"].astype(np.int64), mine["row"].astype(np.int64) + mine["events"]], axis=1)
-    return spans[np.argsort(spans[:, 0], kind="stable")].reshape(-1)
 
 
 def _add_flow(columns: dict[str, list[Any]], seen: Snapshot, host: HostView, flows: Flows, place: int) -> None:
