@@ -90,7 +90,10 @@ class HostCases:
         self.exhausted = _find_worst(host, _measure_exhausted(host), _describe_exhausted)
         self.kept_out = _find_kept_out(host)
         self.of_peaks = [_find_part(host, *kind) for kind in _PARTS]
-        self.churn = _find_churning(host)
+        short = sum_by(host.ops.allocator, host.ops.short_lived_count, len(host.events.allocators))
+        every = host.counts(host.events.is_allocation)
+        churning = np.flatnonzero((short >= CHURN_COUNT) & (short >= CHURN_SHARE * every))
+        self.churn = _find_worst(host, short, _describe_churn, churning)
         self.lost = sum(
             int(host.within(host.matches.fate == kind).sum())
             for kind in (allocation_history.REPLACED, allocation_history.ALLOCATION_LOST)
@@ -272,14 +275,6 @@ _PARTS: Final = (
 
 
 # ---- churn, growth
-
-
-def _find_churning(host: MemoryFigures) -> Worst:
-    short = sum_by(host.ops.allocator, host.ops.short_lived_count, len(host.events.allocators))
-    every = host.counts(host.events.is_allocation)
-    return _find_worst(
-        host, short, _describe_churn, np.flatnonzero((short >= CHURN_COUNT) & (short >= CHURN_SHARE * every))
-    )
 
 
 def _describe_churn(host: MemoryFigures, allocator: int, short: float) -> tuple[str, str]:
@@ -497,7 +492,12 @@ class MemoryRemarks:
         """Yield remarks, most urgent first. ``leaks_of``: returns the name and the leaks of a host, by its place among
         those added."""
         several, least = self._hosts > 1, SMALL_SHARE * self._peak_bytes
-        yield from self._of_leaks(leaks_of, least)
+        # An op that leaks on several allocators is reported once, and on small allocators only if it fills them.
+        by_op = sorted(leak for leaks in self._leaks.values() if (leak := leaks.heaviest(least)) is not None)
+        for _, host, number, count in by_op[:MOST_OPS]:
+            name, cases = leaks_of(host)
+            text = cases[number].text(name if several else None)
+            yield "recommendation", f"{text}{_format_others(count - 1)} See the table growth."
         yield from self._exhausted.remark("recommendation", several)
         yield from self._kept_out.remark("recommendation", several)
         outside_count, outside = self._outside
@@ -528,16 +528,15 @@ class MemoryRemarks:
             if reason is not None and count:  # the peaks are known only in part
                 which = count_noun(count, "allocator", "allocators")
                 yield "info", f"Live allocations at the peak of {which} do not add up to the memory in use: {reason}."
-        yield from _describe_growing(self._growing, several)
-
-    def _of_leaks(self, leaks_of: Callable[[int], tuple[str, list[Case]]], least: float) -> Iterator[Remark]:
-        """Yield leaks. An op that leaks on several allocators is reported once, and on small allocators only if it
-        fills them."""
-        by_op = sorted(leak for leaks in self._leaks.values() if (leak := leaks.heaviest(least)) is not None)
-        for _, host, number, count in by_op[:MOST_OPS]:
-            name, cases = leaks_of(host)
-            text = cases[number].text(name if self._hosts > 1 else None)
-            yield "recommendation", f"{text}{_format_others(count - 1)} See the table growth."
+        if self._growing.first is not None:
+            name, case = self._growing.first
+            many = count_noun(len(self._growing.weights), "allocator takes", "allocators take")
+            taken = case.text(name if several else None) if case.before else ""
+            yield (
+                "info",
+                f"{many} more memory from the device on demand{taken}. Fragmentation is relative to this memory, so "
+                f"the largest free chunk and the memory in too small chunks are known only within bounds.",
+            )
 
 
 class _HeaviestCase:
@@ -585,15 +584,3 @@ class _OpLeaks:
 
 def _format_others(count: int) -> str:
     return f" The same applies to {count_noun(count, 'other allocator', 'other allocators')}." if count else ""
-
-
-def _describe_growing(every: _HeaviestCase, several: bool) -> Iterator[Remark]:
-    if every.first is not None:
-        name, case = every.first
-        many = count_noun(len(every.weights), "allocator takes", "allocators take")
-        taken = case.text(name if several else None) if case.before else ""
-        yield (
-            "info",
-            f"{many} more memory from the device on demand{taken}. Fragmentation is relative to this memory, so the "
-            f"largest free chunk and the memory in too small chunks are known only within bounds.",
-        )
