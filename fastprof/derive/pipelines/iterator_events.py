@@ -283,29 +283,25 @@ def read_iterator_events(lines: HostLines, *, kept: bool) -> IteratorEvents:
     """Read the iterator events of a host, as ``lines.number`` numbers them. ``kept``: whether origins are distinct,
     which takes longer to find, because they are kept."""
     rows = lines.iterator_rows
-    origin, origins = _read_origins(lines, rows, kept)
-    parent = lines.number[np.maximum(lines.around[rows], -1)]
-    return IteratorEvents(lines.start_ps[rows], lines.duration_ps[rows], origin, parent, origins)
-
-
-def _read_origins(lines: HostLines, rows: Int32s, kept: bool) -> tuple[Int32s, Origins]:
     id_kind, iterator_id = lines.beside("id", rows)
     parent_kind, parent_id = lines.beside("parent_id", rows)
-    origin = np.arange(len(rows), dtype=np.int32)
+    origin, first_rows = np.arange(len(rows), dtype=np.int32), rows
     if kept:
         kinds = lines.meta[rows].astype(np.int64) << 16 | id_kind.astype(np.int64) << 8 | parent_kind
         origin, count = number_keys([iterator_id, parent_id, kinds])
         first = find_first_rows(origin, count)
-        rows, id_kind, iterator_id = rows[first], id_kind[first], iterator_id[first]
+        first_rows, id_kind, iterator_id = rows[first], id_kind[first], iterator_id[first]
         parent_kind, parent_id = parent_kind[first], parent_id[first]
-    metas, is_used = lines.meta[rows], np.zeros(len(lines.events.names), np.bool_)
+    metas, is_used = lines.meta[first_rows], np.zeros(len(lines.events.names), np.bool_)
     is_used[metas] = True
     names = [lines.events.names[number] for number in np.flatnonzero(is_used).tolist()]
     name = (np.cumsum(is_used, dtype=np.int32) - np.int32(1))[metas]
-    role = lines.roles[rows]
+    role = lines.roles[first_rows]
     is_generator, is_named = (role & GENERATOR) != 0, (role & NAMED) != 0
     of_root = np.array([is_root(text) for text in names], np.bool_)[name]
-    return origin, Origins(iterator_id, id_kind, parent_id, parent_kind, name, is_generator, is_named, of_root, names)
+    origins = Origins(iterator_id, id_kind, parent_id, parent_kind, name, is_generator, is_named, of_root, names)
+    parent = lines.number[np.maximum(lines.around[rows], -1)]
+    return IteratorEvents(lines.start_ps[rows], lines.duration_ps[rows], origin, parent, origins)
 
 
 def read_attributes(lines: HostLines, iterator: Int32s, count: int) -> dict[str, list[Value]]:

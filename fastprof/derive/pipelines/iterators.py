@@ -74,14 +74,6 @@ def find_numbers(ids: Int64s, wanted: Int64s) -> Int32s:
     return np.asarray(place[number[len(ids) :]])
 
 
-def find_parents_by_id(iterator_id: Int64s, parent_id: Int64s, has_parent: Bools) -> Int32s:
-    """Return the number of the iterator that each one names as its parent, or -1 if it has none or that has no
-    events."""
-    parent = np.where(has_parent, find_numbers(iterator_id, parent_id), -1).astype(np.int32)
-    parent[parent == np.arange(len(parent))] = -1
-    return parent
-
-
 def build_tree(
     parent: Int32s, pipelines: InputPipelines, call_pipeline: Int32s, records: IteratorRecords
 ) -> IteratorTree:
@@ -316,7 +308,9 @@ def _make_reading(
     """Make the reading; return also which of the ``roots`` each call is. ``parent``: the event that asked for each;
     ``iterator``: of each; ``roots``: the events of calls, in the order of the capture."""
     is_device = np.zeros(len(iterators), np.bool_)
-    asking = find_parents_by_id(iterators.iterator_id, iterators.parent_id, iterators.has_parent)
+    named = find_numbers(iterators.iterator_id, iterators.parent_id)
+    asking = np.where(iterators.has_parent, named, -1).astype(np.int32)  # the iterator that each names as its parent
+    asking[asking == np.arange(len(asking))] = -1
     generators = asking[iterators.kind == GENERATOR]
     is_device[generators[generators >= 0]] = True
     start, longest = events.start_ps[roots], np.iinfo(np.int64).max - np.maximum(events.start_ps[roots], 0)
@@ -333,18 +327,14 @@ def _make_reading(
         columns, find_own_parts(iterators.name, iterators.is_async), activities, called, pipeline
     )
     calls = make_calls(pipeline, start[order], duration[order], np.full(len(called), -1, np.int32), ran)
-    tree = build_tree(_find_askers_by_iterator(asking, parent, iterator), pipelines, pipeline, ran)
-    return PipelineReading(iterators, pipelines, calls, ran, tree, segments, parts), order
-
-
-def _find_askers_by_iterator(asking: Int32s, parent: Int32s, iterator: Int32s) -> Int32s:
-    """Return the iterator that takes elements from each: the one that it names, else that of the event which asked for
-    its first event."""
+    # One that names no parent feeds the iterator of the event which asked for its first event.
     lost = np.append(asking < 0, False)  # the last for -1
     asked = np.flatnonzero(lost[iterator] & (parent >= 0))
-    seen = asking.copy()
-    seen[iterator[asked][::-1]] = iterator[parent[asked]][::-1]
-    return np.where(seen == np.arange(len(seen)), -1, seen).astype(np.int32)
+    taker = asking.copy()
+    taker[iterator[asked][::-1]] = iterator[parent[asked]][::-1]
+    taker = np.where(taker == np.arange(len(taker)), -1, taker).astype(np.int32)
+    tree = build_tree(taker, pipelines, pipeline, ran)
+    return PipelineReading(iterators, pipelines, calls, ran, tree, segments, parts), order
 
 
 # ---- activities while an iterator runs its own code

@@ -339,33 +339,30 @@ class PipelinesOfHosts:
             if totals.pipelines:
                 self.places.append(place)
                 self.record_count += host.record_count
-            self._add(place, totals)
+            self.pipelines += totals.pipelines
+            self.iterators += totals.iterators
+            self.calls += totals.calls
+            self.slow_calls += totals.slow_calls
+            self.most_ps = max(self.most_ps, totals.most_ps)
+            steps = totals.in_steps
+            if totals.calls:
+                self.step_ps += steps.step_ps
+                self.waited_ps += steps.waited_ps
+                self.has_calls |= steps.has_calls
+            if steps.step_count:
+                self.away += sum(steps.outside)
+                self.of_steps += totals.calls
+            self.devices_wait |= totals.of_devices and steps.waits
+            self.ahead_known &= steps.ahead_known
+            self.predicted |= totals.predicted
+            self.helps |= totals.predicted and totals.helps
+            self.cores.update(totals.cores)
+            self.slow_count += len(totals.slow)
+            self.slow_outside += sum(count for outside, *_, count in totals.slow if outside)
+            self.slow_in_steps |= not all(outside for outside, *_ in totals.slow)
+            slow = [(outside, time, place, pipeline) for outside, time, pipeline, _ in totals.slow]
+            self._slowest = sorted([*self._slowest, *slow])[:MOST]
 
     @property
     def slowest(self) -> list[tuple[int, int]]:
         return [(place, pipeline) for _, _, place, pipeline in self._slowest]
-
-    def _add(self, place: int, totals: PipelineTotals) -> None:
-        self.pipelines += totals.pipelines
-        self.iterators += totals.iterators
-        self.calls += totals.calls
-        self.slow_calls += totals.slow_calls
-        self.most_ps = max(self.most_ps, totals.most_ps)
-        steps = totals.in_steps
-        if totals.calls:
-            self.step_ps += steps.step_ps
-            self.waited_ps += steps.waited_ps
-            self.has_calls |= steps.has_calls
-        if steps.step_count:
-            self.away += sum(steps.outside)
-            self.of_steps += totals.calls
-        self.devices_wait |= totals.of_devices and steps.waits
-        self.ahead_known &= steps.ahead_known
-        self.predicted |= totals.predicted
-        self.helps |= totals.predicted and totals.helps
-        self.cores.update(totals.cores)
-        self.slow_count += len(totals.slow)
-        self.slow_outside += sum(count for outside, *_, count in totals.slow if outside)
-        self.slow_in_steps |= not all(outside for outside, *_ in totals.slow)
-        slow = [(outside, time, place, pipeline) for outside, time, pipeline, _ in totals.slow]
-        self._slowest = sorted([*self._slowest, *slow])[:MOST]
