@@ -282,26 +282,23 @@ class HloModule:
             raise LookupError("an instruction refers to a missing instruction")
         instruction = self._met.get(row)
         if instruction is None:
-            instruction = self._met[row] = self._read(row)
+            at, length, shape, first, count, call, calls, name, opcode, parameter, place, kind, target = (
+                self._read_fields[row].item()
+            )
+            instruction = self._met[row] = Instruction(
+                row=row,
+                name=self.text(name),
+                opcode=self.text(opcode),
+                shape=self.shape(shape),
+                operands=tuple(self.operands[first : first + count].tolist()),
+                calls=tuple(self.calls[call : call + calls].tolist()),
+                parameter_number=parameter,
+                tuple_index=place,
+                fusion_kind=self.text(kind),
+                custom_call_target=self.text(target),
+                proto=self.data[at : at + length],
+            )
         return instruction
-
-    def _read(self, row: int) -> Instruction:
-        at, length, shape, first, count, call, calls, name, opcode, parameter, place, kind, target = self._read_fields[
-            row
-        ].item()
-        return Instruction(
-            row=row,
-            name=self.text(name),
-            opcode=self.text(opcode),
-            shape=self.shape(shape),
-            operands=tuple(self.operands[first : first + count].tolist()),
-            calls=tuple(self.calls[call : call + calls].tolist()),
-            parameter_number=parameter,
-            tuple_index=place,
-            fusion_kind=self.text(kind),
-            custom_call_target=self.text(target),
-            proto=self.data[at : at + length],
-        )
 
     @property
     def entry_name(self) -> str:

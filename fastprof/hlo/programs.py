@@ -261,12 +261,10 @@ def find_head(source: CaptureSource) -> bytes:
     except CaptureError:
         return b""
     is_module = start[:1] == _MODULE_TAG and length > 0 and at < len(start) and start[at] >= ord("0")
-    return _MODULE_TAG + _encode_varint(source.size) if is_module else b""
-
-
-def _encode_varint(number: int) -> bytes:
-    digits = [number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7)]
-    return bytes([*(digit | 0x80 for digit in digits[:-1]), digits[-1]])
+    if not is_module:
+        return b""
+    digits = [source.size >> shift & 0x7F for shift in range(0, max(source.size.bit_length(), 1), 7)]
+    return _MODULE_TAG + bytes([*(digit | 0x80 for digit in digits[:-1]), digits[-1]])  # a varint
 
 
 def check_sizes(files: Sequence[str]) -> list[int]:

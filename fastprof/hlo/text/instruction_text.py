@@ -73,20 +73,16 @@ class FrameIndex:
         self._functions: dict[bytes, int] = {}
         self._used_places: dict[tuple[int, ...], int] = {}
         self._used_frames: dict[tuple[int, int], int] = {}
-        for frame in module.frame_ids if self._stored else ():
-            for place in reversed(self._chain(frame)):
-                self.numbers[place] = self._number_of(place)
+        for used in module.frame_ids if self._stored else ():
+            chain: dict[int, None] = {}  # the frame and its callers, except those that are known
+            frame = used
+            while 0 < frame <= len(self._stored) and frame not in chain and frame not in self.numbers:
+                chain[frame] = None
+                frame = self._stored[frame - 1][1]
+            for frame in reversed(chain):
+                self.numbers[frame] = self._number_frame(*self._stored[frame - 1])
 
-    def _chain(self, frame: int) -> list[int]:
-        """Return a frame and its callers, except those that are known."""
-        chain: dict[int, None] = {}
-        while 0 < frame <= len(self._stored) and frame not in chain and frame not in self.numbers:
-            chain[frame] = None
-            frame = self._stored[frame - 1][1]
-        return list(chain)
-
-    def _number_of(self, frame: int) -> int:
-        number, parent = self._stored[frame - 1]
+    def _number_frame(self, number: int, parent: int) -> int:
         place = 0
         if 0 < number <= len(self._places):
             file, function, *numbers = (self._places[number - 1].integer(field) for field in _PLACE_FIELDS)
@@ -229,7 +225,11 @@ class InstructionText:
         elif opcode == "parameter":
             yield str(module.parameter_numbers[row])
         else:
-            yield from self._operands(row)
+            for k, operand in enumerate(module.operands_of(row)):
+                text = "" if not k else mark_index(k) if self.form.index_marks else ", "
+                if self.form.operand_shapes:
+                    text += f"{module.shape_text(module.shape_rows[operand] if operand >= 0 else -1)} "
+                yield text + self._name(operand)
         yield ")"
         try:
             parts = self._tail(row, fields, opcode, wrapped)
@@ -253,14 +253,6 @@ class InstructionText:
             yield from format_literal(fields.message(_LITERAL))
         except CaptureError:
             yield UNKNOWN
-
-    def _operands(self, row: int) -> Iterator[str]:
-        for k, operand in enumerate(self.module.operands_of(row)):
-            text = "" if not k else mark_index(k) if self.form.index_marks else ", "
-            if self.form.operand_shapes:
-                shape = self.module.shape_rows[operand] if operand >= 0 else -1
-                text += f"{self.module.shape_text(shape)} "
-            yield text + self._name(operand)
 
     def _name(self, row: int) -> str:
         return self._percent + self.module.printed_names[row] if row >= 0 else UNKNOWN
