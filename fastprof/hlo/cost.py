@@ -469,13 +469,13 @@ def find_device_cost(model: CostModel, row: int) -> Cost:
         instruction = model.module.instruction(row)
         is_call = not known.is_known and instruction.opcode == "custom-call"
         if is_call and instruction.custom_call_target.startswith(_GEMMS):
-            return _cost_of_product(model, instruction)
+            return _measure_product(model, instruction)
         return _place_all(known, has_tuple=instruction.shape.is_tuple)
     except _FAILURES:
         return known
 
 
-def _cost_of_product(model: CostModel, instruction: Instruction) -> Cost:
+def _measure_product(model: CostModel, instruction: Instruction) -> Cost:
     inputs = [model.module.instruction(row).shape for row in instruction.operands]
     outputs = [instruction.shape]
     if instruction.shape.is_tuple:

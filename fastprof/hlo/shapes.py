@@ -101,7 +101,7 @@ class ArrayLayout:
             return None
         sizes = [self.dimensions[dimension] for dimension in reversed(self._order)]
         for tile in self.tiles:
-            sizes = _tile_sizes(sizes, tile)
+            sizes = _apply_tile(sizes, tile)
         count = multiply_sizes(sizes)
         return self._bytes_of(_round_up(count, self.alignment) if self.alignment > 1 else count)
 
@@ -152,7 +152,7 @@ def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit if unit > 0 else size
 
 
-def _tile_sizes(sizes: Sequence[int], tile: Tile) -> list[int]:
+def _apply_tile(sizes: Sequence[int], tile: Tile) -> list[int]:
     """Return the dimensions, most major first, that a tile makes of these: those outside, the counts of tiles, the
     tile."""
     sizes = [1] * (len(tile) - len(sizes)) + list(sizes)
