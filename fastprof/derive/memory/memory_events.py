@@ -200,6 +200,13 @@ def read_device_sizes(events: HostEvents) -> dict[str, int]:
     return {name: size for name, size in (by_place | sizes).items() if isinstance(size, int) and size > 0}
 
 
+def sort_torch_rows(events: HostEvents, rows: Int32s, allocator: Int32s) -> Int64s:
+    """Sort by allocator, then time, then the profiler's number, because threads write instants with equal times."""
+    _, place = join_stat(rows, *events.ints("Ev Idx"))
+    order: Int64s = sort_rows(allocator, events.start_ps[rows], place)
+    return order
+
+
 def read_torch_amounts(events: HostEvents, rows: Int32s) -> dict[str, tuple[Bools, Int64s]]:
     """Read columns of MemoryEvents: whether each row has the value, and the value."""
     has_size, size = join_stat(rows, *events.ints("Bytes"))
@@ -396,8 +403,7 @@ def read_memory_events(
 def _read_torch_events(events: HostEvents, group_id: Int32s | None) -> MemoryEvents:
     rows, is_allocation = find_torch_rows(events)
     names, allocator = read_torch_allocators(events, rows)
-    # Threads write instants with equal times: these are in the order of the profiler's numbers.
-    order = sort_rows(allocator, events.start_ps[rows], join_stat(rows, *events.ints("Ev Idx"))[1])
+    order = sort_torch_rows(events, rows, allocator)
     rows, is_allocation = rows[order], is_allocation[order]
     known = read_torch_amounts(events, rows)
     recorded = np.zeros(len(rows), np.uint16)

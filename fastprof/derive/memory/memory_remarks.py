@@ -87,7 +87,12 @@ class HostCases:
     def __init__(self, host: MemoryFigures) -> None:
         self.peak_bytes = int(_get_peaks(host).max(initial=0))
         self.leaks = _find_leaks(host)
-        self.exhausted = _find_worst(host, _measure_exhausted(host), _describe_exhausted)
+        in_use, limit = host.in_use_bytes[host.peak], host.limit_bytes[host.peak]
+        known = (host.peak >= 0) & host.in_use_known[host.peak] & host.limit_known[host.peak]
+        known &= (in_use > 0) & (limit >= in_use)
+        share = np.where(known, in_use / np.maximum(limit.astype(np.float64), 1), 0.0)
+        share = np.where(share >= FULL_SHARE, share, 0.0)  # of its limit that each allocator has in use at its peak
+        self.exhausted = _find_worst(host, share, _describe_exhausted)
         self.kept_out = _find_kept_out(host)
         self.of_peaks = [_find_part(host, *kind) for kind in _PARTS]
         short = sum_by(host.ops.allocator, host.ops.short_lived_count, len(host.events.allocators))
@@ -186,15 +191,6 @@ def _describe_until_full(host: MemoryFigures, row: int) -> str:
 
 
 # ---- little left
-
-
-def _measure_exhausted(host: MemoryFigures) -> npt.NDArray[Any]:
-    """Return the share of its limit that each allocator has in use at its peak, or 0 if it is not nearly exhausted."""
-    in_use, limit = host.in_use_bytes[host.peak], host.limit_bytes[host.peak]
-    known = (host.peak >= 0) & host.in_use_known[host.peak] & host.limit_known[host.peak]
-    known &= (in_use > 0) & (limit >= in_use)
-    share = np.where(known, in_use / np.maximum(limit.astype(np.float64), 1), 0.0)
-    return np.where(share >= FULL_SHARE, share, 0.0)
 
 
 def _describe_exhausted(host: MemoryFigures, allocator: int, share: float) -> tuple[str, str]:
