@@ -74,6 +74,14 @@ def find_numbers(ids: Int64s, wanted: Int64s) -> Int32s:
     return np.asarray(place[number[len(ids) :]])
 
 
+def find_parents_by_id(iterator_id: Int64s, parent_id: Int64s, has_parent: Bools) -> Int32s:
+    """Return the number of the iterator that each one names as its parent, or -1 if it has none or that has no
+    events."""
+    parent = np.where(has_parent, find_numbers(iterator_id, parent_id), -1).astype(np.int32)
+    parent[parent == np.arange(len(parent))] = -1
+    return parent
+
+
 def build_tree(
     parent: Int32s, pipelines: InputPipelines, call_pipeline: Int32s, records: IteratorRecords
 ) -> IteratorTree:
@@ -308,9 +316,7 @@ def _make_reading(
     """Make the reading; return also which of the ``roots`` each call is. ``parent``: the event that asked for each;
     ``iterator``: of each; ``roots``: the events of calls, in the order of the capture."""
     is_device = np.zeros(len(iterators), np.bool_)
-    named = find_numbers(iterators.iterator_id, iterators.parent_id)
-    asking = np.where(iterators.has_parent, named, -1).astype(np.int32)  # the iterator that each names as its parent
-    asking[asking == np.arange(len(asking))] = -1
+    asking = find_parents_by_id(iterators.iterator_id, iterators.parent_id, iterators.has_parent)
     generators = asking[iterators.kind == GENERATOR]
     is_device[generators[generators >= 0]] = True
     start, longest = events.start_ps[roots], np.iinfo(np.int64).max - np.maximum(events.start_ps[roots], 0)
