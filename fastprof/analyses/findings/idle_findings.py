@@ -31,7 +31,7 @@ from fastprof.analyses.findings.facts import (
 from fastprof.analyses.findings.op_findings import describe_use
 from fastprof.analyses.findings.step_findings import sum_slow_step_time
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, LargestGaps
+from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS
 from fastprof.derive.communication.communication_remarks import is_filled_by_copies
 from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.op_names import PYTORCH, TENSORFLOW, is_frame
@@ -40,7 +40,7 @@ from fastprof.derive.steps.event_origin import parse_frame, waits_for_device
 from fastprof.derive.steps.host_calls import asks_queue
 from fastprof.derive.steps.step_advice import make_faster
 from fastprof.derive.steps.step_source import CERTAINTY
-from fastprof.schema.columns import Bools, sum_unbounded
+from fastprof.schema.columns import sum_unbounded
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import count_noun, format_measure, format_size, format_time
@@ -277,7 +277,13 @@ def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
         return NEVER
     every, pieces = facts.gaps, facts.gaps.pieces(recorded)
     if recorded in EARLY:
-        pieces = pieces[_is_early(facts, pieces)]
+        steps = facts.time_by_step[0]
+        steps = steps[steps != BETWEEN_STEPS]
+        is_early = np.zeros(len(pieces), np.bool_)
+        if len(steps) >= _FEWEST_STEPS:  # in the first step, or before any wait of later steps
+            later = pieces.start_ps[pieces.step > steps[0]].min(initial=np.iinfo(np.int64).max)
+            is_early |= (pieces.step == steps[0]) | ((pieces.step == BETWEEN_STEPS) & (pieces.start_ps < later))
+        pieces = pieces[is_early]
     times: dict[tuple[str, str], list[int]] = {}
     for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
         times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)
@@ -291,17 +297,6 @@ def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
     if not all(waits):
         return NEVER
     return OneTimeWaits(sum(map(len, waits)), sum(map(sum, waits)), max(map(max, waits)))
-
-
-def _is_early(facts: DiagnosisFacts, pieces: LargestGaps) -> Bools:
-    """Return which waits are in the first step or begin before any wait of later steps; none if there are few steps."""
-    steps = facts.time_by_step[0]
-    steps = steps[steps != BETWEEN_STEPS]
-    if len(steps) < _FEWEST_STEPS:
-        return np.zeros(len(pieces), np.bool_)
-    later = pieces.start_ps[pieces.step > steps[0]].min(initial=np.iinfo(np.int64).max)
-    early: Bools = (pieces.step == steps[0]) | ((pieces.step == BETWEEN_STEPS) & (pieces.start_ps < later))
-    return early
 
 
 _MUCH_LONGER: Final = 10
@@ -473,7 +468,9 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
         row = max(traced, key=lambda row: int(row.self_ps))
         calls, times = count_noun(row.calls, "call", "calls"), count_noun(row.tracing_count, "time", "times")
         words.append(f"{calls} of {row.name} traced it; since the program began it was traced {times}.")
-    spent = _sum_step_time(facts, finding.cause)
+    steps, time = facts.time_by_step
+    time_ps = time[:, GAP_CAUSES.index(finding.cause)]
+    spent = dict(zip(steps[time_ps > 0].tolist(), time_ps[time_ps > 0].tolist(), strict=True))
     by_step = {step: time_ps for step, time_ps in spent.items() if step != BETWEEN_STEPS}
     count = facts.figures(reports.Steps).step_count or 0
     if by_step:
@@ -493,7 +490,7 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
     # A GPU step begins with its work, so that what prepares the first one is in no step.
     in_first = spent.get(BETWEEN_STEPS, 0) + spent.get(0, 0)
     is_only_first = bool(spent) and in_first >= FIRST_STEP * sum(spent.values())
-    if is_only_first and count >= _FEWEST_STEPS and 0 in facts.time_by_step[0]:
+    if is_only_first and count >= _FEWEST_STEPS and 0 in steps:
         is_known = any(row.changes for own in functions for row in own)
         return replace(known, certainty=LIKELY, advice=known.advice if is_known else _ONLY_FIRST, is_once=True)
     return known
@@ -518,13 +515,6 @@ def _name_compiled_functions(
 
 _FUNCTIONS: Final = 2
 """Most functions whose changes the finding describes; the table recompilations has all."""
-
-
-def _sum_step_time(facts: DiagnosisFacts, cause: str) -> dict[int, int]:
-    """Return the time of a cause on all devices, by step and BETWEEN_STEPS; steps without any are left out."""
-    steps, time = facts.time_by_step
-    spent = time[:, GAP_CAUSES.index(cause)]
-    return dict(zip(steps[spent > 0].tolist(), spent[spent > 0].tolist(), strict=True))
 
 
 def _add_transfer(facts: DiagnosisFacts, finding: Finding) -> Finding:

@@ -247,16 +247,14 @@ def _join_kernels(kernels: Sequence[tuple[str, str | None]], ops: list[str]) -> 
     back = [(row, normalize_kernel_name(name), op) for row, (name, op) in enumerate(kernels)][::-1]
     rows = {name: row for row, name, _ in back} | {name: row for row, name, op in back if not op}
     rows |= {f"{op}/{name}": row for row, name, op in back if op}  # as PyTorch names ops
-    keys = [_make_kernel_key(name) for name in ops]
+    keys = []
+    for name in ops:
+        of, apart, kernel = name.partition("/")
+        has_kernel = bool(apart) and "::" in of
+        keys.append(f"{of}/{normalize_kernel_name(kernel)}" if has_kernel else normalize_kernel_name(name))
     taken = set(keys)
     alone = [row for row, name, op in reversed(back) if name not in taken and f"{op}/{name}" not in taken]
     return [rows.get(key, -1) for key in keys], alone
-
-
-def _make_kernel_key(op: str) -> str:
-    """Return the name by which kernels are looked up for an op, with the kernel's name if the op's name has it."""
-    of, apart, kernel = op.partition("/")
-    return f"{of}/{normalize_kernel_name(kernel)}" if apart and "::" in of else normalize_kernel_name(op)
 
 
 def find_single_precision(kernels: reports.KernelStats.kernels) -> list[bool]:
