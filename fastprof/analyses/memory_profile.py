@@ -265,7 +265,15 @@ def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[
     host, (row,) = largest[0], largest[1].to_pylist()
     unrecorded, reasons = "the allocator does not record it", {}
     if row["peak_bytes"] is not None:
-        reasons["peak_step"] = _explain_no_step(host, row["peak_ps"])
+        steps = host.about.steps
+        if not len(steps):
+            instead = "; --steps-from modules makes executions of programs steps" if host.module_count else ""
+            reasons["peak_step"] = f"the host has no known steps{instead}"
+        elif row["peak_ps"] < steps.start_ps[0]:
+            reasons["peak_step"] = "the peak was before the first step"
+        else:
+            where = "after the last step" if row["peak_ps"] >= steps.end_ps.max() else "between steps"
+            reasons["peak_step"] = f"the peak was {where}"
         reasons["wasted_bytes"] = (
             "the capture has no allocation that was alive then, or does not record its requested size"
         )
@@ -279,14 +287,3 @@ def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[
     fits = share is not None and 0 <= share <= 1
     values["peak_share"] = share if fits else (None, "the memory limit of the allocator is unknown")
     return values
-
-
-def _explain_no_step(host: HostMemoryState, time_ps: int) -> str:
-    """Return why the peak was in no step."""
-    steps = host.about.steps
-    if not len(steps):
-        instead = "; --steps-from modules makes executions of programs steps" if host.module_count else ""
-        return f"the host has no known steps{instead}"
-    if time_ps < steps.start_ps[0]:
-        return "the peak was before the first step"
-    return f"the peak was {'after the last step' if time_ps >= steps.end_ps.max() else 'between steps'}"

@@ -30,7 +30,7 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, get_chosen_peaks
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.device_events import NothingRan
-from fastprof.derive.devices.device_peaks import HBM, ChosenPeaks, Peaks
+from fastprof.derive.devices.device_peaks import HBM, Peaks
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops, host_op_stats, host_ops, torch_calls
 from fastprof.derive.ops import op_columns as op
@@ -357,7 +357,16 @@ def merge(kept: Sequence[HostOpStats], params: Params, shared: dict[Any, Any]) -
 
 
 def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    session = _join_session(kept, get_chosen_peaks(params))
+    merged = SessionOps.of([state.device for state in kept], get_chosen_peaks(params))
+    hosts = [host for state in kept for host in state.hosts]
+    session = OpDatabase(
+        merge_ops([state.threads for state in kept], add_cores=False),
+        merged,
+        group_by_framework_op(merged.ops.table),
+        host_op_stats.merge_tf_functions([function for state in kept for function in state.functions]),
+        [host.is_training for host in hosts],
+        hosts,
+    )
     device, threads = _rank_ops(replace(session.device, table=session.framework)), _rank_ops(session.host)
     unknown = list_names_without_work(session.device.table)
     unknown_ops = np.array([name in unknown for name in device.table.name], bool)
@@ -423,20 +432,6 @@ def _join_parts(name: str, parts: Iterable[OpRows]) -> pa.Table:
 
 def _concatenate(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-
-
-def _join_session(kept: Sequence[HostOpStats], chosen: ChosenPeaks) -> OpDatabase:
-    """Merge the states of all hosts."""
-    devices = SessionOps.of([state.device for state in kept], chosen)
-    hosts = [host for state in kept for host in state.hosts]
-    return OpDatabase(
-        merge_ops([state.threads for state in kept], add_cores=False),
-        devices,
-        group_by_framework_op(devices.ops.table),
-        host_op_stats.merge_tf_functions([function for state in kept for function in state.functions]),
-        [host.is_training for host in hosts],
-        hosts,
-    )
 
 
 def _rank_ops(ops: Ops) -> RankedOps:

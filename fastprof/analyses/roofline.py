@@ -46,7 +46,7 @@ from fastprof.derive.ops.roofline_tables import TABLES as TABLES
 from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.columns import Bools, Int64s, number_values
+from fastprof.schema.columns import number_values
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import unite_needs
 
@@ -240,7 +240,17 @@ def _make_total_rows(roofline: Roofline, totals: Sequence[RooflineTotals]) -> Op
     none = [np.zeros(0, np.int64)]
     program = np.concatenate([total.table.program_id for total in totals] or none)
     of_program = np.repeat([total.scope == rows_of.PROGRAM for total in totals], counts).astype(bool)
-    too_much = _find_unknown_work(roofline, program, of_program)
+    # Too much of the flops, and of the bytes, is unknown in the row's program, or else in the session.
+    ops = roofline.devices.ops.table
+    programs, own = number_values(ops.program_id)
+    of_session = measure_unknown_shares(ops, np.zeros(len(ops), np.int64), 1)
+    of_programs = measure_unknown_shares(ops, own.reshape(-1), len(programs) + 1)  # the last for rows of other kinds
+    place = np.where(of_program, np.searchsorted(programs, program), len(programs))
+    flops, moved = (
+        np.where(of_program, each[place], whole[0]) > MOST_UNKNOWN
+        for whole, each in zip(of_session, of_programs, strict=True)
+    )
+    too_much = flops, moved
     return OpRows(
         table=table,
         scope=[total.scope for total in totals for _ in range(len(total))],
@@ -254,21 +264,6 @@ def _make_total_rows(roofline: Roofline, totals: Sequence[RooflineTotals]) -> Op
         too_much=too_much,
         efficiency=measure_efficiency(table, roofline.beneath, too_much),
     )
-
-
-def _find_unknown_work(roofline: Roofline, program: Int64s, of_program: Bools) -> tuple[Bools, Bools]:
-    """Return whether too much of the flops, and of the bytes, is unknown by row of totals: in the row's program, or
-    else in the session."""
-    ops = roofline.devices.ops.table
-    programs, own = number_values(ops.program_id)
-    of_session = measure_unknown_shares(ops, np.zeros(len(ops), np.int64), 1)
-    of_programs = measure_unknown_shares(ops, own.reshape(-1), len(programs) + 1)  # the last for rows of other kinds
-    place = np.where(of_program, np.searchsorted(programs, program), len(programs))
-    flops, moved = (
-        np.where(of_program, each[place], whole[0]) > MOST_UNKNOWN
-        for whole, each in zip(of_session, of_programs, strict=True)
-    )
-    return flops, moved
 
 
 # ---- figures and notices

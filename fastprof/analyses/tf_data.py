@@ -216,13 +216,21 @@ def _explain_none(every: PipelinesOfHosts) -> str:
 
 def _compute_values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Known]:
     none = (None, f"the capture has {_explain_none(every)}")
+    wait_share: Known = none
+    if every.calls and not every.step_ps:
+        wait_share = None, "hosts with input pipelines have no steps, so there is no step time to wait in"
+    elif every.calls and not every.has_calls:
+        why = "no call belongs to a step: the program makes them between its steps, or on another thread"
+        wait_share = None, why
+    elif every.calls:
+        wait_share = every.waited_ps / every.step_ps
     values: dict[str, Known] = {
         "pipeline_count": every.pipelines,
         "iterator_count": every.iterators,
         "call_count": every.calls,
         "slow_call_count": every.slow_calls,
         "max_call_ps": every.most_ps if every.calls else none,
-        "wait_share": _compute_wait_share(every) if every.calls else none,
+        "wait_share": wait_share,
     }
     if not slowest:
         none = none if not every.calls else (None, "no call of any pipeline is slow")
@@ -243,14 +251,6 @@ def _compute_values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Know
         "best_change": single if count == 1 else no_change if change is None else change.words,
         "best_batch_ps": single if count == 1 else no_change if change is None else change.then_ps,
     }
-
-
-def _compute_wait_share(every: PipelinesOfHosts) -> float | tuple[None, str]:
-    if not every.step_ps:
-        return None, "hosts with input pipelines have no steps, so there is no step time to wait in"
-    if not every.has_calls:
-        return None, "no call belongs to a step: the program makes them between its steps, or on another thread"
-    return every.waited_ps / every.step_ps
 
 
 def _list_notices(
