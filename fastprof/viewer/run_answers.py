@@ -19,7 +19,7 @@ from fastprof.viewer.answers import make_answer, make_body
 from fastprof.viewer.page_capture import PageCapture, RollingCapture
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.server_state import ApiCall
-from fastprof.wording.amounts import Steps, parse_step_range
+from fastprof.wording.amounts import parse_step_range
 
 if TYPE_CHECKING:
     from fastprof.analyses.compare import RunFacts
@@ -249,7 +249,11 @@ def _get_report(call: ApiCall) -> Report:
     room."""
     name, run = _get_analysis_name(call.request.path_params["name"]), call.run
     params = _parse_params(name, {key: value for key, value in call.items() if key not in _OWN})
-    hosts, steps = tuple(dict.fromkeys(call.all("host"))), _parse_steps(call.given("steps"))
+    hosts, text = tuple(dict.fromkeys(call.all("host"))), call.given("steps") or ""
+    try:
+        steps = parse_step_range(text) if text.strip() else None
+    except ValueError as error:
+        raise UsageError(f"steps: {error}") from None
 
     def compute() -> Report:  # from a profile of its own, so that none keeps it
         beside = _FIRST_PAGE if name == _FIRST_PAGE[0] else (name,)
@@ -284,16 +288,6 @@ def _get_analysis_name(name: str) -> str:
     plain = name.replace("-", "_")
     runner.get_analysis(plain)
     return plain
-
-
-def _parse_steps(text: str | None) -> Steps | None:
-    """Parse steps as in ``3:5``. UsageError: these are no steps."""
-    if text is None or not text.strip():
-        return None
-    try:
-        return parse_step_range(text)
-    except ValueError as error:
-        raise UsageError(f"steps: {error}") from None
 
 
 def _parse_params(name: str, given: Mapping[str, str]) -> dict[str, Any]:

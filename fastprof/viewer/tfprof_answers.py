@@ -454,6 +454,20 @@ def answer_rows(call: ApiCall) -> Any:
     root = {name: str(view.shown.totals[place, 0]) for place, name in enumerate(FIGURES)}
     if view.recorded.is_capture:  # times as rows have them
         root |= {name: str(get_amounts(view.shown, name, sums=True)[0]) for name in (*FIGURES[:3], BEYOND[0])}
+    rows, columns = tree.shown.at(tree.place[wanted]), _choose_columns(view, parse_options(call).select)
+    table = _rename_exact(make_view_table(rows, view.recorded, columns))
+    state = np.where(tree.is_leaf(wanted), "", np.where(is_open[wanted], "open", "closed"))
+    own: list[tuple[str, str, list[Any]]] = [
+        ("id", "int64", tree.ids[wanted].tolist()),
+        ("depth", "int64", tree.forest.depth[wanted].tolist()),
+        ("state", "string", state.tolist()),
+        ("label", "string", [make_label(view.view, tree, row) for row in wanted.tolist()]),
+        ("name", "string", [cut_text(rows.names, place) for place in range(len(wanted))]),
+    ]
+    described = [
+        {"name": name, "type": kind, "unit": None, "description": None, "values": values} for name, kind, values in own
+    ]
+    described += describe_columns(table)
     return {
         "open": depth,
         "lines": len(lines),
@@ -462,7 +476,7 @@ def answer_rows(call: ApiCall) -> Any:
         "first": first,
         "at": int(at[0]) if len(at) else None,
         "root": root,
-        "table": _make_rows_table(view, tree, wanted, is_open[wanted], parse_options(call).select),
+        "table": {"table": "tfprof_view", "length": len(wanted), "columns": described},
     }
 
 
@@ -472,26 +486,6 @@ def _make_tree(call: ApiCall) -> RowTree:
     key = (call.run.identity, call.given("host"), name, view.options, order)
     tree: RowTree = call.state.trees.of(key, lambda: RowTree(view.shown, name, order))
     return tree
-
-
-def _make_rows_table(
-    view: TfprofView, tree: RowTree, rows: Ints, is_open: Any, select: Sequence[str]
-) -> dict[str, Any]:
-    """Return rows of the tree, by column."""
-    part = view.shown.at(tree.place[rows])
-    table = _rename_exact(make_view_table(part, view.recorded, _choose_columns(view, select)))
-    state = np.where(tree.is_leaf(rows), "", np.where(is_open, "open", "closed"))
-    own: list[tuple[str, str, list[Any]]] = [
-        ("id", "int64", tree.ids[rows].tolist()),
-        ("depth", "int64", tree.forest.depth[rows].tolist()),
-        ("state", "string", state.tolist()),
-        ("label", "string", [make_label(view.view, tree, row) for row in rows.tolist()]),
-        ("name", "string", [cut_text(part.names, place) for place in range(len(rows))]),
-    ]
-    columns = [
-        {"name": name, "type": kind, "unit": None, "description": None, "values": values} for name, kind, values in own
-    ]
-    return {"table": "tfprof_view", "length": len(rows), "columns": [*columns, *describe_columns(table)]}
 
 
 def _rename_exact(table: pa.Table) -> pa.Table:

@@ -190,7 +190,7 @@ def answer_search(call: ApiCall) -> Any:
         counts = host.store.hits(wanted)
         for local in np.flatnonzero(counts).tolist():
             tracks[str(seen.track_id(host, local))] = int(counts[local])
-        some, number = _count_by_name(host, wanted)
+        some, number = _list_name_rows(host, wanted)
         names += number
         rows += some
     rows.sort(key=lambda row: (-int(row["total_ps"]), row["name"], row["host"]))
@@ -203,7 +203,7 @@ def answer_search(call: ApiCall) -> Any:
     }
 
 
-def _count_by_name(host: HostView, wanted: Bools) -> tuple[list[dict[str, Any]], int]:
+def _list_name_rows(host: HostView, wanted: Bools) -> tuple[list[dict[str, Any]], int]:
     """Return a row for each name that has events, the most time first, up to a limit; and how many there are."""
     sums = host.store.range_sums(None, FIRST_PS, LAST_PS)
     places = np.flatnonzero(wanted[sums.name])
@@ -252,30 +252,25 @@ def answer_next_hit(call: ApiCall) -> Any:
     wanted = {host.number: _get_matches(call, host) for host in seen.ready}
     hits = []
     for host in seen.ready:
-        at = _find_hit(host, wanted[host.number], from_ps, here, lane, forward) if wanted[host.number].any() else None
+        if not wanted[host.number].any():
+            continue
+        at_ps = host.to_host(from_ps)
+        if here is not None and here[0].number == host.number:
+            at = host.store.next_hit(wanted[host.number], at_ps, here[1], lane, forward=forward)
+        else:  # at equal times, hosts with lower numbers than that of the place come before it
+            is_before = here is not None and host.number < here[0].number
+            at = host.store.next_hit(wanted[host.number], at_ps + is_before, forward=forward)
         if at is not None:
             hits.append((host.to_session(host.store.event(at).start_ps), host.number, at))
     if not hits:
         return {"hit": None, "number": None}
     start, number, at = min(hits) if forward else max(hits)
     host = seen.hosts[number]
-    before = sum(_count_before(other, wanted[other.number], host, at, start) for other in seen.ready)
+    before = sum(_count_earlier_hits(other, wanted[other.number], host, at, start) for other in seen.ready)
     return {"hit": seen.ref(host, at), "number": before}
 
 
-def _find_hit(
-    host: HostView, wanted: Bools, from_ps: int, here: tuple[HostView, int] | None, lane: int, forward: bool
-) -> int | None:
-    """Return the nearest hit of one host past the place, or None. At equal times, hosts with lower numbers than that of
-    the place come before it."""
-    at_ps = host.to_host(from_ps)
-    if here is not None and here[0].number == host.number:
-        return host.store.next_hit(wanted, at_ps, here[1], lane, forward=forward)
-    before = here is not None and host.number < here[0].number  # its hits of that time come before the place
-    return host.store.next_hit(wanted, at_ps + before, forward=forward)
-
-
-def _count_before(other: HostView, wanted: Bools, host: HostView, at: int, start: int) -> int:
+def _count_earlier_hits(other: HostView, wanted: Bools, host: HostView, at: int, start: int) -> int:
     """Count the hits of ``other`` before that of ``host``."""
     if not wanted.any():
         return 0

@@ -37,12 +37,17 @@ def make_timeline_document(run: ViewedRun, first: int = 0, most: int = MOST) -> 
         tracks = {name: column[rows] for name, column in process["tracks"].items()}
         passed += len(process["tracks"]["id"])
         shown += [process | {"tracks": tracks}] if tracks["id"] else []
+    runs = []  # what is shown first: what ran under PyTorch's profiler, else the steps, once they are known
+    for host in seen.ready:
+        if host.store.events and (span := host.store.about.get("run") or (host.facts and host.facts.step_range)):
+            runs.append([host.to_session(time) for time in span])
+    run_ps = [str(min(begin for begin, _ in runs)), str(max(end for _, end in runs))] if runs else None
     return {
         "key": seen.key,
         "state": "ready" if seen.is_whole else "building",
         "origin_ps": str(seen.origin_ps),
         "span_ps": str(seen.span_ps),
-        "run_ps": _get_extent(seen),
+        "run_ps": run_ps,
         "hosts": [
             {
                 "host": host.name,
@@ -59,17 +64,6 @@ def make_timeline_document(run: ViewedRun, first: int = 0, most: int = MOST) -> 
         "processes": shown,
         "more_tracks": max(passed - last, 0),
     }
-
-
-def _get_extent(seen: Snapshot) -> list[str] | None:
-    """Return begin and end of what is shown first, from the origin of the session, or None for all of it: what ran
-    under PyTorch's profiler, else the steps, once they are known."""
-    spans = [
-        [host.to_session(time) for time in run]
-        for host in seen.ready
-        if host.store.events and (run := host.store.about.get("run") or (host.facts and host.facts.step_range))
-    ]
-    return [str(min(begin for begin, _ in spans)), str(max(end for _, end in spans))] if spans else None
 
 
 def _count_events(host: HostView) -> dict[str, int]:
@@ -274,12 +268,18 @@ def make_saved_timeline(run: ViewedRun, hosts: list[str], most_slices: int) -> S
     finest = tiles[min(tiles)]
     document = make_timeline_document(run)
     document["hosts"] = [host for host in document["hosts"] if host["host"] in hosts]
+    span, counters = int(document["span_ps"]), {}
+    for process in document["processes"]:
+        tracks = process["tracks"]
+        for track, kind in zip(tracks["id"], tracks["kind"], strict=True):
+            if kind == "counter":
+                counters[str(track)] = make_counter_document(run, process["host"], track, 0, span, _COUNTER_WIDTH)
     documents = {
         "timeline": document,
         "levels": {"levels": sorted(tiles)},
         "names": _list_names(seen, tiles.values()),
         "steps": make_steps_document(run),
-        "counters": dict(_make_counters(run, document)),
+        "counters": counters,
     }
     events = sum(host.store.events for host in seen.ready)
     return SavedTimeline(documents, tiles, _count_slices(finest) == events)
@@ -288,7 +288,12 @@ def make_saved_timeline(run: ViewedRun, hosts: list[str], most_slices: int) -> S
 def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
     """Return levels from the coarsest, with one tile for the session, to the finest for which there is room; at least
     one."""
-    coarsest, lanes = _choose_first_level(seen, most_slices)
+    coarsest = max(0, max(seen.span_ps, 1).bit_length() - _SAVED_TILE_BITS)  # one tile covers the session
+    for lanes in _LANES:  # so many of each track that there is room
+        if _count_slices(_make_whole_tile(seen, coarsest, lanes)) <= most_slices:
+            break
+    else:
+        coarsest = min(coarsest + _SAVED_TILE_BITS, lod.COARSEST)  # too many tracks
     tiles: dict[int, bytes] = {}
     room = most_slices
     for level in range(coarsest, -1, -_BETWEEN_LEVELS):
@@ -301,16 +306,6 @@ def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
         if int(_read_column(tile, 1, np.uint32).max(initial=1)) <= 1:
             break
     return tiles
-
-
-def _choose_first_level(seen: Snapshot, most_slices: int) -> tuple[int, int | None]:
-    """Return the level at which one tile covers the session, and how many lanes of each track leave room for it. For
-    too many tracks even then the level is coarser."""
-    level = max(0, max(seen.span_ps, 1).bit_length() - _SAVED_TILE_BITS)
-    for lanes in _LANES:
-        if _count_slices(_make_whole_tile(seen, level, lanes)) <= most_slices:
-            return level, lanes
-    return min(level + _SAVED_TILE_BITS, lod.COARSEST), _LANES[-1]
 
 
 def _make_whole_tile(seen: Snapshot, level: int, lanes: int | None) -> bytes:
@@ -345,13 +340,3 @@ def _list_names(seen: Snapshot, tiles: Any) -> dict[str, dict[str, str]]:
             numbers_of_hosts.setdefault(number, set()).update(np.unique(names[hosts == number]).tolist())
     by_host = {seen.hosts[number]: sorted(names) for number, names in numbers_of_hosts.items()}
     return {host.name: {str(name): host.store.short_name(name) for name in names} for host, names in by_host.items()}
-
-
-def _make_counters(run: ViewedRun, document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield every counter over the whole session, by track."""
-    span = int(document["span_ps"])
-    for process in document["processes"]:
-        tracks = process["tracks"]
-        for track, kind in zip(tracks["id"], tracks["kind"], strict=True):
-            if kind == "counter":
-                yield str(track), make_counter_document(run, process["host"], track, 0, span, _COUNTER_WIDTH)
