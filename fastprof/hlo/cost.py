@@ -176,7 +176,12 @@ class Fusion:
                 left -= sum(1 if users is None else users.size for users in of_users.values())
                 if left < 0:
                     raise LookupError("the instructions of a fusion have too many roots")
-                roots = _unite_roots(inner.row, of_users.values(), of_root)
+                each = ((inner.row,) if users is None else users for users in of_users.values())  # None: the row itself
+                rows = tuple(dict.fromkeys(chain.from_iterable(each)))
+                share = ZERO
+                for row in rows:
+                    share = Float(share + of_root[row])
+                roots = _Roots(rows, share, len(rows))
             used[inner.row] = roots.share
             for k, operand in enumerate(inner.operands):
                 if operand not in self.rows:
@@ -225,16 +230,6 @@ def _join_roots(row: int, of_users: Mapping[int, _Roots | None], of_root: Mappin
     if len(users) == 1 and users[0].size >= _MANY_ROOTS:
         return _Roots((row,), Float(users[0].share + of_root[row]), users[0].size + 1, users[0])
     return None
-
-
-def _unite_roots(row: int, of_users: Iterable[_Roots | None], of_root: Mapping[int, Float]) -> _Roots:
-    """Return the roots of an instruction, from those of its users, each once; None among them: the instruction
-    itself."""
-    rows = tuple(dict.fromkeys(chain.from_iterable((row,) if of_user is None else of_user for of_user in of_users)))
-    share = ZERO
-    for root in rows:
-        share = Float(share + of_root[root])
-    return _Roots(rows, share, len(rows))
 
 
 _HBM = 0

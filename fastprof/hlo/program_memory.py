@@ -4,7 +4,7 @@ each memory space, and memory that no plan lists."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -581,16 +581,8 @@ def find_scoped_vmem(memory: ProgramMemory, number: int) -> dict[str, Any]:
 
 def find_most_scoped(module: HloModule) -> tuple[int, str]:
     """Bytes and instruction of the most scoped VMEM; (0, ""): none."""
-    most, taken_by = 0, -1
-    for row, size in _list_scoped(module):
-        if size > most:
-            most, taken_by = size, row
-    return most, module.text(module.instructions["name"][taken_by]) if most else ""
-
-
-def _list_scoped(module: HloModule) -> Iterator[tuple[int, int]]:
-    """(row, bytes) of instructions that take scoped VMEM."""
     every = module.instructions
+    most, taken_by = 0, -1
     for row in np.flatnonzero(every["flags"] & HAS_BACKEND_CONFIG).tolist():
         at, length = every[["backend_config_offset", "backend_config_length"]][row].item()
         config = bytes(module.data[at : at + length])
@@ -601,9 +593,11 @@ def _list_scoped(module: HloModule) -> Iterator[tuple[int, int]]:
         except (ValueError, RecursionError):  # not JSON: the backend's own business
             continue
         used = parsed.get("used_scoped_memory_configs") if isinstance(parsed, dict) else None
-        for used_field in used if isinstance(used, list) else ():
-            if isinstance(used_field, dict) and _parse_integer(used_field.get("memory_space")) == VMEM:
-                yield row, _parse_integer(used_field.get("size"))
+        for field in used if isinstance(used, list) else ():
+            if isinstance(field, dict) and _parse_integer(field.get("memory_space")) == VMEM:
+                size = _parse_integer(field.get("size"))
+                most, taken_by = (size, row) if size > most else (most, taken_by)
+    return most, module.text(module.instructions["name"][taken_by]) if most else ""
 
 
 def _parse_integer(value: Any) -> int:

@@ -136,20 +136,15 @@ class ShapeTexts:
             shape = Message(message)
             kind = shape.integer(_ELEMENT_TYPE)
             if kind == TUPLE:
-                waiting += reversed(_format_tuple(shape.parts(_ELEMENTS)))
+                written: list[memoryview | str] = ["("]
+                for k, element in enumerate(shape.parts(_ELEMENTS)):
+                    written += [mark_index(k), element] if k else [element]
+                waiting += reversed([*written, ")"])
             elif kind == _BUFFER:
                 waiting += reversed(["b(", *shape.parts(_ELEMENTS)[:1], ")"])
             else:
                 pieces.append(_format_array(shape, kind, self.layouts))
         return "".join(pieces)
-
-
-def _format_tuple(elements: list[memoryview]) -> list[memoryview | str]:
-    """Return a tuple's elements, and what stands between them."""
-    written: list[memoryview | str] = ["("]
-    for k, element in enumerate(elements):
-        written += [mark_index(k), element] if k else [element]
-    return [*written, ")"]
 
 
 def join_numbers(numbers: Iterable[int]) -> str:
