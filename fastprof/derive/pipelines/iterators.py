@@ -428,9 +428,15 @@ def list_iterator_activities(lines: HostLines, owners: Owners, ran: Functions) -
     takes = lines.having(CONSUME)
     reads = lines.having(READ)
     end = [lines.start_ps[rows] + np.maximum(lines.duration_ps[rows], 0) for rows in (reads, takes)]
+    reader, _ = owners.of(reads)
+    lost = np.flatnonzero(reader < 0)
+    if len(lost) and len(ran.executors):  # ops that read files belong to the function that they are part of
+        nearest = lines.all_nearest(ran.executors)[lines.rows[reads[lost]]]
+        place = np.searchsorted(ran.executors, nearest[nearest >= 0])
+        reader[lost[nearest >= 0]] = ran.event[ran.of_function[place]]
     every = np.concatenate([
         _pack_activities(lines.start_ps[ran.rows], ran.end_ps, ran.event, USER_FUNCTION),
-        _pack_activities(lines.start_ps[reads], end[0], _find_reads(lines, owners, ran, reads), FILE_READ),
+        _pack_activities(lines.start_ps[reads], end[0], reader, FILE_READ),
         _pack_activities(lines.start_ps[takes], end[1], owners.of(takes)[0], TAKING),
     ])  # fmt: skip
     return np.ascontiguousarray(every[sort_rows(every["event"], every["start"])])
@@ -441,15 +447,3 @@ def _pack_activities(start: Int64s, end: Int64s, event: Int32s, part: int) -> Re
     rows = np.zeros(int(keep.sum()), ACTIVITY)
     rows["start"], rows["end"], rows["event"], rows["part"] = start[keep], end[keep], event[keep], part
     return rows
-
-
-def _find_reads(lines: HostLines, owners: Owners, ran: Functions, reads: Int32s) -> Int32s:
-    """Return the iterator event of each op that reads files: by its line, else by the function that it is part of."""
-    event, _ = owners.of(reads)
-    lost = np.flatnonzero(event < 0)
-    if not len(lost) or not len(ran.executors):
-        return event
-    nearest = lines.all_nearest(ran.executors)[lines.rows[reads[lost]]]
-    place = np.searchsorted(ran.executors, nearest[nearest >= 0])
-    event[lost[nearest >= 0]] = ran.event[ran.of_function[place]]
-    return event
