@@ -289,7 +289,7 @@ def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
     """Return levels from the coarsest, with one tile for the session, to the finest for which there is room; at least
     one."""
     coarsest = max(0, max(seen.span_ps, 1).bit_length() - _SAVED_TILE_BITS)  # one tile covers the session
-    for lanes in _LANES:  # so many of each track that there is room
+    for lanes in _LANES:  # the most lanes of each track for which there is room
         if _count_slices(_make_whole_tile(seen, coarsest, lanes)) <= most_slices:
             break
     else:
