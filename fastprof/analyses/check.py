@@ -6,7 +6,7 @@ Definitions: docs/compare.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -190,8 +190,13 @@ def check_run(new: RunFacts, reference: Reference | None, conditions: Iterable[C
     histories = {each.figure: _take_history(each, reference) for each in changing if reference is not None}
     count = {state: sum(row["state"] == state for row in rows) for state in (PASSED, FAILED, UNKNOWN)}
     verdict = next((state for state in (FAILED, UNKNOWN) if count[state]), PASSED)
+    headline = f"Passed: {len(rows):,} of {len(rows):,} conditions."
+    if verdict != PASSED:
+        words = ((FAILED, "failed"), (UNKNOWN, "cannot be judged"))
+        counts = [f"{count[state]:,} {what}" for state, what in words if count[state]]
+        headline = f"{verdict.capitalize()}: of {len(rows):,} conditions, {' and '.join(counts)}."
     values: dict[str, Known] = {
-        "headline": _make_headline(verdict, count, len(rows)),
+        "headline": headline,
         **_name_sides(new, [] if reference is None else reference.runs),
         "verdict": verdict,
         "condition_count": len(rows),
@@ -216,17 +221,6 @@ def _name_sides(new: RunFacts, earlier: Sequence[RunFacts]) -> dict[str, Known]:
     return dict(zip(("base_run", "new_run"), names, strict=True))
 
 
-def _make_headline(verdict: str, count: Mapping[str, int], total: int) -> str:
-    if verdict == PASSED:
-        return f"Passed: {total:,} of {total:,} conditions."
-    some = [
-        f"{count[state]:,} {words}"
-        for state, words in ((FAILED, "failed"), (UNKNOWN, "cannot be judged"))
-        if count[state]
-    ]
-    return f"{verdict.capitalize()}: of {total:,} conditions, {' and '.join(some)}."
-
-
 def _judge_condition(condition: Condition, new: RunFacts, reference: Reference | None) -> dict[str, Any]:
     value = _get_value(new, condition)
     row: dict[str, Any] = {
@@ -235,7 +229,11 @@ def _judge_condition(condition: Condition, new: RunFacts, reference: Reference |
     if value is None:
         return row | {"reason": f"the run has no value: {new.reasons.get(condition.figure, 'not recorded')}"}
     if not condition.is_change:
-        return row | _judge_value(condition, value)
+        exceeds = value > condition.limit if condition.is_above else value < condition.limit
+        amounts = (format_measure(amount, condition.unit) for amount in (value, condition.limit))
+        side = "above" if value > condition.limit else "below" if value < condition.limit else "equal to"
+        reason = f" is {side} ".join(amounts)
+        return row | {"state": FAILED if exceeds else PASSED, "rule": "value against limit", "reason": reason}
     if reference is None or not reference.runs:
         return row | {"reason": "a change needs an earlier run: give --against"}
     history = _take_history(condition, reference)
@@ -266,15 +264,6 @@ def _get_value(run: RunFacts, condition: Condition) -> float | None:
         return summarize_times(steps, None if match[1] is None else int(match[1]))
     value, unit = run.figures.get(condition.figure, (None, None))
     return get_number(value) if unit == condition.unit else None
-
-
-def _judge_value(condition: Condition, value: float) -> dict[str, Any]:
-    exceeds = value > condition.limit if condition.is_above else value < condition.limit
-    amounts = (format_measure(amount, condition.unit) for amount in (value, condition.limit))
-    side = "above" if value > condition.limit else "below" if value < condition.limit else "equal to"
-    return {
-        "state": FAILED if exceeds else PASSED, "rule": "value against limit", "reason": f" is {side} ".join(amounts),
-    }  # fmt: skip
 
 
 def _measure_change(

@@ -160,13 +160,24 @@ def of_host(host: Host, params: Params) -> HostPath:
 def run(kept: Sequence[HostPath], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     parts = {name: ObjectRows([row for host in kept for row in getattr(host, name)]) for name in TABLES}
     tables = {name: schema.of(parts[name]) for name, schema in TABLES.items()}
-    return AnalysisReport(
-        NAME,
-        tables,
-        make_scalars(SCALARS, dict(_compute_figures(parts, kept))),
-        tuple(_list_notices(kept, params)),
-        after,
-    )
+    notices = []
+    if not any(host.windows or host.missing for host in kept):
+        notices.append(Notice("info", NothingRan(CONTENT.absent)))
+    if any(host.missing for host in kept):
+        what = f"annotation whose name contains {params.annotation!r}" if params.annotation else "step"
+        which = "" if params.instance == MEDIAN else f" number {params.instance}"
+        notices.append(Notice("warning", f"No critical path on some hosts: they have no {what}{which}."))
+    examined = [host for host in kept if host.windows]
+    if any(row.path_ps for host in examined for row in host.windows) and not all(host.waits for host in examined):
+        text = "The path is approximate: waits of calls and streams are not recorded."
+        if any(host.torch for host in kept):
+            text += (
+                " PyTorch's profiler records it with "
+                "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
+            )
+        notices.append(Notice("info", text))
+    figures = make_scalars(SCALARS, dict(_compute_figures(parts, kept)))
+    return AnalysisReport(NAME, tables, figures, tuple(notices), after)
 
 
 def _compute_figures(parts: Mapping[str, ObjectRows], kept: Sequence[HostPath]) -> Iterator[tuple[str, Known]]:
@@ -191,18 +202,3 @@ def _compute_figures(parts: Mapping[str, ObjectRows], kept: Sequence[HostPath]) 
     longest = max(sums, key=lambda name: (sums[name], name))
     yield "longest", longest
     yield "longest_share", sums[longest] / path
-
-
-def _list_notices(kept: Sequence[HostPath], params: Params) -> Iterator[Notice]:
-    if not any(host.windows or host.missing for host in kept):
-        yield Notice("info", NothingRan(CONTENT.absent))
-    if any(host.missing for host in kept):
-        what = f"annotation whose name contains {params.annotation!r}" if params.annotation else "step"
-        which = "" if params.instance == MEDIAN else f" number {params.instance}"
-        yield Notice("warning", f"No critical path on some hosts: they have no {what}{which}.")
-    examined = [host for host in kept if host.windows]
-    if any(row.path_ps for host in examined for row in host.windows) and not all(host.waits for host in examined):
-        yield Notice("info", "The path is approximate: waits of calls and streams are not recorded. PyTorch's "
-                     "profiler records it with experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
-                     if any(host.torch for host in kept) else
-                     "The path is approximate: waits of calls and streams are not recorded.")  # fmt: skip

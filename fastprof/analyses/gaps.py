@@ -232,9 +232,19 @@ def of_host_for_others(host: Host, params: Params) -> HostBudget:
 def run(kept: Sequence[HostBudget], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
     database = after["steps"].detail_as(SessionSteps).database
     every = SessionBudget.of(kept, partial(find_session_steps, database))
+    causes, count = every.causes, len(every.devices)
+    cell = causes.device.astype(np.int64) * len(KINDS) + causes.kind
+    kind_ps = sum_by(cell, causes.time_ps, count * len(KINDS)).reshape(count, len(KINDS))
+    window_ps = kind_ps.sum(axis=1)
+    devices = SimpleNamespace(
+        hosts=every.hosts, host=every.host_of, names=every.devices, name=np.arange(count), kind_ps=kind_ps,
+        window_ps=window_ps, lost_ps=sum_by(causes.device, causes.time_ps * (causes.cause == _LOST), count),
+    )  # fmt: skip
+    lost = causes[causes.cause < len(GAP_CAUSES)]
+    lost = lost[sort_rows(lost.device, -lost.time_ps)]
     tables = LazyTables({
-        "devices": TABLES["devices"].of(_list_devices(every)),
-        "by_cause": TABLES["by_cause"].of(_sort_by_cause(every)),
+        "devices": TABLES["devices"].of(devices),
+        "by_cause": TABLES["by_cause"].of(_name_rows(every, lost, window_ps=window_ps[lost.device])),
         "by_step": partial(_build_step_table, every, database),
         "gaps": partial(_build_gaps_table, every, database, params.top),
     })  # fmt: skip
@@ -250,25 +260,6 @@ def _name_rows(every: SessionBudget, rows: Budget | CauseTimes | LargestGaps, **
     own = {column.name: getattr(rows, column.name) for column in fields(rows)}
     names = {"hosts": every.hosts, "host": every.host_of[rows.device], "names": every.devices, "name": rows.device}
     return SimpleNamespace(**own | names | columns)
-
-
-def _list_devices(every: SessionBudget) -> SimpleNamespace:
-    causes, count = every.causes, len(every.devices)
-    kind_ps = sum_by(
-        causes.device.astype(np.int64) * len(KINDS) + causes.kind, causes.time_ps, count * len(KINDS)
-    ).reshape(count, len(KINDS))
-    return SimpleNamespace(
-        hosts=every.hosts, host=every.host_of, names=every.devices, name=np.arange(count), kind_ps=kind_ps,
-        window_ps=kind_ps.sum(axis=1), lost_ps=sum_by(causes.device, causes.time_ps * (causes.cause == _LOST), count),
-    )  # fmt: skip
-
-
-def _sort_by_cause(every: SessionBudget) -> SimpleNamespace:
-    """Order causes by device, then by time, longest first."""
-    window_ps = sum_by(every.causes.device, every.causes.time_ps, len(every.devices))
-    rows = every.causes[every.causes.cause < len(GAP_CAUSES)]
-    rows = rows[sort_rows(rows.device, -rows.time_ps)]
-    return _name_rows(every, rows, window_ps=window_ps[rows.device])
 
 
 def _build_step_table(every: SessionBudget, database: StepDatabase) -> pa.Table:

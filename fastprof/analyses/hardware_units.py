@@ -198,17 +198,21 @@ def run(kept: Sequence[HostUnits], params: Params, after: Mapping[str, AnalysisR
         "peaks": [peak for host in kept for peak in host.peaks],
     }
     tables = {name: TABLES[name].of(ObjectRows(rows)) for name, rows in given.items()}
-    read = [_make_rows(host) for host in kept if host.counters is not None and len(host.counters)]
-    tables["counters"] = TABLES["counters"].of_parts(read)
-    figures = make_scalars(SCALARS, _compute_values(kept, devices, tables["counters"].num_rows))
-    return AnalysisReport(NAME, tables, figures, tuple(_list_notices(devices, programs, bool(read))), after)
-
-
-def _make_rows(host: HostUnits) -> SimpleNamespace:
-    counters = host.counters
     names = ("texts", "device", "line", "sample", "name", "number", "value", "real", "description", "group", "op",
              "top_op")  # fmt: skip
-    return SimpleNamespace(host=host.host, **{name: getattr(counters, name) for name in names})
+    read = []
+    for host in kept:
+        if host.counters is not None and len(host.counters):
+            columns = {name: getattr(host.counters, name) for name in names}
+            read.append(SimpleNamespace(host=host.host, **columns))
+    tables["counters"] = TABLES["counters"].of_parts(read)
+    figures = make_scalars(SCALARS, _compute_values(kept, devices, tables["counters"].num_rows))
+    notices = [] if devices or read else [Notice("info", CONTENT.absent)]
+    spilling = [(sums.total, key[1]) for key, sums in programs.items() if key[-2] == "spills" and sums.total > 0]
+    if spilling:
+        total, name = max(spilling)
+        notices.append(Notice("info", f"{name} spills most vector registers: {total:,.0f} in its samples."))
+    return AnalysisReport(NAME, tables, figures, tuple(notices), after)
 
 
 def _merge_parts(parts: Iterable[Mapping[Key, UnitSums]]) -> dict[Key, UnitSums]:
@@ -250,14 +254,3 @@ def _compute_values(
         else (None, "the capture does not count spills"),
         "counter_count": counters,
     }
-
-
-def _list_notices(
-    devices: Sequence[tuple[Key, UnitSums]], programs: Mapping[Key, UnitSums], counted: bool
-) -> Iterable[Notice]:
-    if not devices and not counted:
-        yield Notice("info", CONTENT.absent)
-    spilling = [(sums.total, key[1]) for key, sums in programs.items() if key[-2] == "spills" and sums.total > 0]
-    if spilling:
-        total, name = max(spilling)
-        yield Notice("info", f"{name} spills most vector registers: {total:,.0f} in its samples.")

@@ -149,16 +149,12 @@ def run(kept: Sequence[InferenceHostState], params: Params, after: Mapping[str, 
 
         session = sessions.combine_hosts_serving(serving)
         tables, values = summaries.make_serving_tables(session), summaries.make_figures(session)
-    reason = _explain_none(kept)
+    kinds = ", ".join(name for names in REQUESTS for name in names)
+    reason = f"no serving requests (looked for event groups that start with {kinds}, or with a root of level -1)"
+    if any(host.vetoed for host in kept):
+        reason = "events of TensorFlow loops prevent grouping the events of this capture by request"
     known: dict[str, Known] = {name: (None, reason) if value is None else value for name, value in values.items()}
     notices = () if values["request_count"] else (Notice("info", f"No requests: {reason}."),)
     return AnalysisReport(
         NAME, tables, make_scalars(SCALARS, known), notices, detail=Inference(serving, session, params)
     )
-
-
-def _explain_none(kept: Sequence[InferenceHostState]) -> str:
-    if any(host.vetoed for host in kept):
-        return "events of TensorFlow loops prevent grouping the events of this capture by request"
-    kinds = ", ".join(name for names in REQUESTS for name in names)
-    return f"no serving requests (looked for event groups that start with {kinds}, or with a root of level -1)"

@@ -443,16 +443,6 @@ def _format_provenance(events: HostEvents, modules: Modules, place: int) -> str:
     return find_op_events(events, modules).ops[place].provenance
 
 
-def _find_longest(
-    rows: Sequence[KernelRow], ops: Sequence[tuple[str, list[KernelRow], int]], total: int, unknown: tuple[None, str]
-) -> Iterator[tuple[str, Known]]:
-    none = (None, _NO_OPS) if rows else unknown
-    named = next(((op, ps) for op, _, ps in ops if op), None)
-    for figure, longest in (("longest_kernel", find_longest_kernel(rows)), ("longest_op", named)):
-        yield figure, longest[0] if longest else none
-        yield f"{figure}_share", longest[1] / total if longest and total else none
-
-
 def merge(kept: Sequence[HostKernels], params: Params, shared: dict[Any, Any]) -> HostKernels:
     rows = [row for host in kept for row in host.rows]
     reasons = dict.fromkeys(reason for host in kept if host.rows for reason in host.reasons)
@@ -481,7 +471,11 @@ def run(kept: Sequence[HostKernels], params: Params, after: Mapping[str, Analysi
         **{name: unknown if part is None else part for name, part in shares.items()},
     }
     ops = group_kernels_by_op(rows)
-    values |= dict(_find_longest(rows, ops, total, unknown))
+    none = (None, _NO_OPS) if rows else unknown
+    longest_op = next(((op, ps) for op, _, ps in ops if op), None)
+    for figure, longest in (("longest_kernel", find_longest_kernel(rows)), ("longest_op", longest_op)):
+        values[figure] = longest[0] if longest else none
+        values[f"{figure}_share"] = longest[1] / total if longest and total else none
     if not missed and 2 * sum(ps for op, _, ps in ops if op) <= total:
         values |= {name: (None, _NO_OPS) for name in SCALARS if name.startswith("missed")}
     for name, time, unsure in (
@@ -516,7 +510,15 @@ def _list_notices(kept: Sequence[HostKernels], rows: Sequence[KernelRow], total:
         yield Notice("info", f"{reason[0].upper()}{reason[1:]}.")
     share = _compute_share(missed, total)
     if share is not None and share >= WORTH_SAYING:
-        yield _describe_missed(rows, share)
+        first = next(row for row in rows if row.misses)
+        worst, units = first.kernel, gpu_kernels.get_matrix_units(first.vendor)
+        types = "Half precision" if first.vendor == gpu_kernels.AMD else "Half precision, or TF32,"
+        yield Notice(
+            "recommendation",
+            f"{100 * share:.1f} % of kernel time is in kernels without {units}, of ops that could use them; the "
+            f"longest is {shorten_name(worst.name, LONG)} of {shorten_name(worst.op or 'an unknown op', LONG)}. "
+            f"{types} and sizes that are multiples of 8 let libraries choose kernels that do.",
+        )
     is_open = sum(row.ps[1] for row in rows if row.uses is None and gpu_kernels.knows_kernels(row.vendor))
     if (_compute_share(is_open, total) or 0.0) >= WORTH_SAYING:
         yield Notice(
@@ -531,19 +533,6 @@ def _list_notices(kept: Sequence[HostKernels], rows: Sequence[KernelRow], total:
             f"Registers, shared memory or dimensions of {wrong:,} of {len(rows):,} kernels are more than any GPU has: "
             "the profiler wrote memory that it had not set. These figures are left out.",
         )
-
-
-def _describe_missed(rows: Sequence[KernelRow], share: float) -> Notice:
-    first = next(row for row in rows if row.misses)
-    worst, units = first.kernel, gpu_kernels.get_matrix_units(first.vendor)
-    types = "Half precision" if first.vendor == gpu_kernels.AMD else "Half precision, or TF32,"
-    return Notice(
-        "recommendation",
-        f"{100 * share:.1f} % of kernel time is in kernels without {units}, of ops that could use them; the "
-        f"longest is {shorten_name(worst.name, LONG)} of {shorten_name(worst.op or 'an unknown op', LONG)}. {types} "
-        "and sizes that are "
-        "multiples of 8 let libraries choose kernels that do.",
-    )
 
 
 def _compute_share(part: int, total: int) -> float | None:

@@ -243,16 +243,12 @@ def run(kept: Sequence[HostMemoryState], params: Params, after: Mapping[str, Ana
     if len(hosts) and every.any_chosen:
         remarks.append(("info", _SOME_STEPS))
     notices = tuple(Notice(*remark) for remark in remarks)
-    values = _count_events(every) | _describe_largest(every.largest(hosts))
-    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, detail=of_all)
-
-
-def _count_events(every: SessionMemory) -> dict[str, Known]:
-    values: dict[str, Known] = {name: every.counts[name] for name in (*COUNTS, *SHORT_LIVED)}
     count, short = every.counts["allocation_count"], every.counts["short_lived_count"]
+    values: dict[str, Known] = {name: every.counts[name] for name in (*COUNTS, *SHORT_LIVED)}
     values["allocator_count"] = len(every.rank)
     values["short_lived_share"] = short / count if count else (None, "there are no allocations")
-    return values
+    values |= _describe_largest(every.largest(hosts))
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, values), notices, detail=of_all)
 
 
 def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[str, Known]:
@@ -269,7 +265,15 @@ def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[
     host, (row,) = largest[0], largest[1].to_pylist()
     unrecorded, reasons = "the allocator does not record it", {}
     if row["peak_bytes"] is not None:
-        reasons["peak_step"] = _explain_no_step(host, row["peak_ps"])
+        steps = host.about.steps
+        if not len(steps):
+            instead = "; --steps-from modules makes executions of programs steps" if host.module_count else ""
+            reasons["peak_step"] = f"the host has no known steps{instead}"
+        elif row["peak_ps"] < steps.start_ps[0]:
+            reasons["peak_step"] = "the peak was before the first step"
+        else:
+            where = "after the last step" if row["peak_ps"] >= steps.end_ps.max() else "between steps"
+            reasons["peak_step"] = f"the peak was {where}"
         reasons["wasted_bytes"] = (
             "the capture has no allocation that was alive then, or does not record its requested size"
         )
@@ -283,14 +287,3 @@ def _describe_largest(largest: tuple[HostMemoryState, pa.Table] | None) -> dict[
     fits = share is not None and 0 <= share <= 1
     values["peak_share"] = share if fits else (None, "the memory limit of the allocator is unknown")
     return values
-
-
-def _explain_no_step(host: HostMemoryState, time_ps: int) -> str:
-    """Return why the peak was in no step."""
-    steps = host.about.steps
-    if not len(steps):
-        instead = "; --steps-from modules makes executions of programs steps" if host.module_count else ""
-        return f"the host has no known steps{instead}"
-    if time_ps < steps.start_ps[0]:
-        return "the peak was before the first step"
-    return f"the peak was {'after the last step' if time_ps >= steps.end_ps.max() else 'between steps'}"

@@ -6,7 +6,7 @@ docs/analyses/op-profile.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -195,12 +195,17 @@ def run(kept: Sequence[ProfileHostState], params: Params, after: Mapping[str, An
         "memory": op_profile_tables.build_memory_table(tree),
         "devices": TABLES["devices"].of(devices),
     }
+    notices = [Notice(*remark) for remark in list_remarks(session)]
+    known = {problem for host in session.hosts for problem in host.problems}
+    for problem in dict.fromkeys(problems):  # programs that cannot be read
+        if problem not in known:
+            notices.append(Notice("warning", f"{problem[:1].upper()}{problem[1:]}."))
     detail = OpProfile(session, params.group_by, fused)
     return AnalysisReport(
         NAME,
         tables,
         make_scalars(SCALARS, _compute_values(session, tree)),
-        tuple(_list_notices(session, problems)),
+        tuple(notices),
         detail=detail,
     )
 
@@ -212,7 +217,16 @@ def _build_tree(session: SessionOps, fused: FusedInstructions, figures: NodeFigu
     ops = session.ops
     growth, nodes = op_trees.build_op_tree(ops.table, group_by, session.title)
     idle = growth.added(0, IDLE, IDLE_NAME) if ops.idle_ps > 0 else None
-    _add_within(growth, nodes, ops, fused)
+    keys = zip(ops.table.program_id.tolist(), ops.table.name, strict=True)
+    for node, key in zip(nodes, keys, strict=True):  # instructions of fusions
+        first, last = fused.of.get(key, (0, 0))
+        shift = len(growth) - first
+        for row in range(first, last):
+            above = fused.above[row]
+            growth.added(node if above < 0 else above + shift, INSTRUCTION, fused.name[row], row)
+    if ops.children is not None and ops.parent is not None:  # SparseCore ops on behalf of ops
+        for row, (parent, name) in enumerate(zip(ops.parent.tolist(), ops.children.name, strict=True)):
+            growth.added(nodes[parent], SPARSE_CORE_OP, name, row)
     of_nodes = figures.summed(growth, nodes)
     if idle is not None:
         of_nodes.whole["self_ps"][[0, idle]] += ops.idle_ps
@@ -223,35 +237,16 @@ def _build_tree(session: SessionOps, fused: FusedInstructions, figures: NodeFigu
     tree = lay_out(growth, of_nodes.whole["self_ps"], of_nodes.work["flops"])
     sparse = OpTable.empty() if ops.children is None else ops.children
     op_tree = OpTree(tree, of_nodes.in_order(tree.grown), ops.table, fused, sparse, session.title)
-    _count_within(op_tree)
-    return op_tree
-
-
-def _add_within(growth: GrowingTree, nodes: Sequence[int], ops: Ops, fused: FusedInstructions) -> None:
-    """Add the parts of ops to the tree: instructions of fusions, and SparseCore ops on their behalf."""
-    table = ops.table
-    for node, key in zip(nodes, zip(table.program_id.tolist(), table.name, strict=True), strict=True):
-        first, last = fused.of.get(key, (0, 0))
-        shift = len(growth) - first
-        for row in range(first, last):
-            above = fused.above[row]
-            growth.added(node if above < 0 else above + shift, INSTRUCTION, fused.name[row], row)
-    if ops.children is not None and ops.parent is not None:
-        for row, (parent, name) in enumerate(zip(ops.parent.tolist(), ops.children.name, strict=True)):
-            growth.added(nodes[parent], SPARSE_CORE_OP, name, row)
-
-
-def _count_within(tree: OpTree) -> None:
-    """Set the occurrences of nodes within ops, and the work of all executions of instructions, which run as often as
-    their op."""
-    kind, whole, work = tree.tree.kind, tree.figures.whole, tree.figures.work
-    inner, sparse = np.flatnonzero(kind == INSTRUCTION), kind == SPARSE_CORE_OP
+    # Instructions run as often as their op, so that their work is that of all its executions.
+    kind, whole, work = op_tree.tree.kind, op_tree.figures.whole, op_tree.figures.work
+    inner, within_core = np.flatnonzero(kind == INSTRUCTION), kind == SPARSE_CORE_OP
     op_above = np.maximum.accumulate(np.where(kind == OP, np.arange(len(kind)), 0))
     for name in ("occurrences", "executions"):
-        whole[name][sparse] = getattr(tree.sparse, name)[tree.tree.row[sparse]]
+        whole[name][within_core] = getattr(sparse, name)[op_tree.tree.row[within_core]]
         whole[name][inner] = whole[name][op_above[inner]]
     for name in ("flops", "model_flops", "bytes"):
         work[name][inner] *= whole["executions"][inner]
+    return op_tree
 
 
 # ---- figures
@@ -293,12 +288,3 @@ def _compute_values(session: SessionOps, tree: OpTree) -> dict[str, Known]:
 
 
 # ---- notices
-
-
-def _list_notices(session: SessionOps, problems: Sequence[str]) -> Iterator[Notice]:
-    """Yield the notices. ``problems``: sentences on unreadable programs."""
-    yield from (Notice(*remark) for remark in list_remarks(session))
-    known = {problem for host in session.hosts for problem in host.problems}
-    for problem in dict.fromkeys(problems):
-        if problem not in known:
-            yield Notice("warning", f"{problem[:1].upper()}{problem[1:]}.")

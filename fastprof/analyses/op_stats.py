@@ -30,13 +30,12 @@ from fastprof.analyses.contract import (
 from fastprof.analyses.parameters import DEVICE_NAME, PEAKS, get_chosen_peaks
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.device_events import NothingRan
-from fastprof.derive.devices.device_peaks import HBM, ChosenPeaks, Peaks
+from fastprof.derive.devices.device_peaks import HBM, Peaks
 from fastprof.derive.host import Host
 from fastprof.derive.ops import device_ops, host_op_stats, host_ops, torch_calls
 from fastprof.derive.ops import op_columns as op
 from fastprof.derive.ops.device_ops import (
     CPU_ONLY,
-    HostDeviceOps,
     SessionOps,
     remark_on_attribution,
     remark_on_programs,
@@ -335,7 +334,10 @@ class OpDatabase:
 
 def of_host(given: Host, params: Params) -> HostOpStats:
     ops = list(given.modules.metadata_ops())
-    threads, device = host_ops.sum_host_ops(given.events, given.is_eager, given.workers), _read_device_ops(given)
+    threads = host_ops.sum_host_ops(given.events, given.is_eager, given.workers)
+    device = replace(given.device_ops, by_device=())
+    if device.hardware == CPU_ONLY:  # programs that XLA compiled for the CPU run on threads: their ops are host ops
+        device = replace(device, ops=Ops.none())
     training = is_training(ops) if ops else None
     return HostOpStats(
         (HostOpTotals(given.name, threads.ops, device.ops, device.present, training, threads.crossing).bare(),),
@@ -351,18 +353,21 @@ def of_host_for_others(given: Host, params: Params) -> HostOpStats:
     return replace(of_host(given, params), by_host=())
 
 
-def _read_device_ops(given: Host) -> HostDeviceOps:
-    """Return the sum of device ops. Programs that XLA compiled for the CPU run on threads: their ops are host ops."""
-    devices = replace(given.device_ops, by_device=())
-    return replace(devices, ops=Ops.none()) if devices.hardware == CPU_ONLY else devices
-
-
 def merge(kept: Sequence[HostOpStats], params: Params, shared: dict[Any, Any]) -> HostOpStats:
     return HostOpStats.of(kept, shared)
 
 
 def run(kept: Sequence[HostOpStats], params: Params, after: Mapping[str, AnalysisReport]) -> AnalysisReport:
-    session = _join_session(kept, get_chosen_peaks(params))
+    merged = SessionOps.of([state.device for state in kept], get_chosen_peaks(params))
+    hosts = [host for state in kept for host in state.hosts]
+    session = OpDatabase(
+        merge_ops([state.threads for state in kept], add_cores=False),
+        merged,
+        group_by_framework_op(merged.ops.table),
+        host_op_stats.merge_tf_functions([function for state in kept for function in state.functions]),
+        [host.is_training for host in hosts],
+        hosts,
+    )
     device, threads = _rank_ops(replace(session.device, table=session.framework)), _rank_ops(session.host)
     unknown = list_names_without_work(session.device.table)
     unknown_ops = np.array([name in unknown for name in device.table.name], bool)
@@ -428,20 +433,6 @@ def _join_parts(name: str, parts: Iterable[OpRows]) -> pa.Table:
 
 def _concatenate(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-
-
-def _join_session(kept: Sequence[HostOpStats], chosen: ChosenPeaks) -> OpDatabase:
-    """Merge the states of all hosts."""
-    devices = SessionOps.of([state.device for state in kept], chosen)
-    hosts = [host for state in kept for host in state.hosts]
-    return OpDatabase(
-        merge_ops([state.threads for state in kept], add_cores=False),
-        devices,
-        group_by_framework_op(devices.ops.table),
-        host_op_stats.merge_tf_functions([function for state in kept for function in state.functions]),
-        [host.is_training for host in hosts],
-        hosts,
-    )
 
 
 def _rank_ops(ops: Ops) -> RankedOps:

@@ -305,7 +305,17 @@ def run(kept: Sequence[OverviewHostState], params: Params, after: Mapping[str, A
         sum_precision_times(after["kernel_stats"].detail_as(list)),
     )
     figures = make_scalars(SCALARS, _compute_values(overview, after))
-    findings = _list_verdicts(overview)
+    outside = op_table.measure_outside_compilation_percent(ops.device.table)
+    findings = {
+        "precision": step_advice.judge_precision(*overview.precision.to_judge),
+        "eager": step_advice.judge_eager(
+            op_table.measure_eager_percent(ops.host.table), op_table.measure_eager_percent(overview.framework_ops)
+        ),
+        "outside": step_advice.judge_outside_compilation(outside),
+        "functions": step_advice.judge_tf_functions(
+            [(function.name, function.expensive_percent) for function in ops.functions]
+        ),
+    }
     if _is_torch_on_gpus(overview):
         findings = {name: verdict for name, verdict in findings.items() if name not in OF_COMPILED}
     every = adapt_to_framework(pipeline.verdict.on_step_time() | findings, overview.environment.framework)
@@ -473,22 +483,6 @@ def _replace_none(value: float | None, reason: str) -> Known:
 
 
 # ---- words ----------------------------------------------------------------------------------------------
-
-
-def _list_verdicts(overview: Overview) -> dict[str, Verdict]:
-    """Return the verdicts on ops by aspect."""
-    outside = op_table.measure_outside_compilation_percent(overview.ops.device.table)
-    return {
-        "precision": step_advice.judge_precision(*overview.precision.to_judge),
-        "eager": step_advice.judge_eager(
-            op_table.measure_eager_percent(overview.ops.host.table),
-            op_table.measure_eager_percent(overview.framework_ops),
-        ),
-        "outside": step_advice.judge_outside_compilation(outside),
-        "functions": step_advice.judge_tf_functions(
-            [(function.name, function.expensive_percent) for function in overview.ops.functions]
-        ),
-    }
 
 
 def _list_notices(overview: Overview, pipeline: InputPipeline, of_steps: AnalysisReport) -> tuple[Notice, ...]:

@@ -5,7 +5,7 @@ Covers only functions that the Python tracer recorded. Formulas: docs/analyses/p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 import pyarrow as pa
@@ -130,9 +130,8 @@ def run(kept: Sequence[PythonCalls | None], params: Params, after: Mapping[str, 
         "thread_functions": TABLES["thread_functions"].of_parts(python_calls.make_thread_function_rows(hosts)),
         "calls": TABLES["calls"].of(python_calls.make_call_rows(hosts)),
     }
-    return AnalysisReport(
-        NAME, tables, make_scalars(SCALARS, _compute_values(hosts, functions, stacks)), tuple(_list_notices(hosts))
-    )
+    notices = () if hosts else (Notice("info", CONTENT.absent),)
+    return AnalysisReport(NAME, tables, make_scalars(SCALARS, _compute_values(hosts, functions, stacks)), notices)
 
 
 def _compute_values(hosts: Sequence[PythonCalls], functions: FunctionRows, stacks: StackRows) -> dict[str, Known]:
@@ -156,8 +155,3 @@ def _compute_values(hosts: Sequence[PythonCalls], functions: FunctionRows, stack
         "function_count": len(functions.label),
         "thread_count": sum(len(host.threads) for host in hosts),
     }
-
-
-def _list_notices(hosts: Sequence[PythonCalls]) -> Iterator[Notice]:
-    if not hosts:
-        yield Notice("info", CONTENT.absent)

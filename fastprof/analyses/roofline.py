@@ -47,7 +47,7 @@ from fastprof.derive.ops.roofline_tables import TABLES as TABLES
 from fastprof.derive.steps.step_alignment import SessionSteps
 from fastprof.derive.steps.step_database import StepDatabase
 from fastprof.derive.steps.step_source import AUTO, STEPS_FROM
-from fastprof.schema.columns import Bools, Int64s, number_values
+from fastprof.schema.columns import number_values
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.needs import unite_needs
 
@@ -198,11 +198,17 @@ def run(kept: Sequence[RooflineHosts], params: Params, after: Mapping[str, Analy
         total_ps=devices.ops.shared_ps,
         feeds=is_feed(ops.table),
     )
+    lost = np.nan_to_num(efficiency.lost_ps)
+    order = np.argsort(-lost, kind="stable").astype(np.int64)
+    order = order[lost[order] > 0]
+    lost_rows = OpRows(
+        table=ops.table.take(order), title=rows.title, efficiency=efficiency.take(order), total_ps=rows.total_ps
+    )
     tables = {
         "device": TABLES["device"].of(beneath if devices.peaks is not None else ()),
         "totals": TABLES["totals"].of(total_rows),
         "ops": TABLES["ops"].of(rows),
-        "lost_time": TABLES["lost_time"].of(_rank_lost_rows(rows)),
+        "lost_time": TABLES["lost_time"].of(lost_rows),
         "memory": TABLES["memory"].of(MemoryRows(rows)),
     }
     figures = make_scalars(SCALARS, _compute_figures(roofline, total_rows))
@@ -235,7 +241,17 @@ def _make_total_rows(roofline: Roofline, totals: Sequence[RooflineTotals]) -> Op
     none = [np.zeros(0, np.int64)]
     program = np.concatenate([total.table.program_id for total in totals] or none)
     of_program = np.repeat([total.scope == rows_of.PROGRAM for total in totals], counts).astype(bool)
-    too_much = _find_unknown_work(roofline, program, of_program)
+    # Too much of the flops, and of the bytes, is unknown in the row's program, or else in the session.
+    ops = roofline.devices.ops.table
+    programs, own = number_values(ops.program_id)
+    of_session = measure_unknown_shares(ops, np.zeros(len(ops), np.int64), 1)
+    of_programs = measure_unknown_shares(ops, own.reshape(-1), len(programs) + 1)  # the last for rows of other kinds
+    place = np.where(of_program, np.searchsorted(programs, program), len(programs))
+    flops, moved = (
+        np.where(of_program, each[place], whole[0]) > MOST_UNKNOWN
+        for whole, each in zip(of_session, of_programs, strict=True)
+    )
+    too_much = flops, moved
     return OpRows(
         table=table,
         scope=[total.scope for total in totals for _ in range(len(total))],
@@ -251,30 +267,6 @@ def _make_total_rows(roofline: Roofline, totals: Sequence[RooflineTotals]) -> Op
     )
 
 
-def _find_unknown_work(roofline: Roofline, program: Int64s, of_program: Bools) -> tuple[Bools, Bools]:
-    """Return whether too much of the flops, and of the bytes, is unknown by row of totals: in the row's program, or
-    else in the session."""
-    ops = roofline.devices.ops.table
-    programs, own = number_values(ops.program_id)
-    of_session = measure_unknown_shares(ops, np.zeros(len(ops), np.int64), 1)
-    of_programs = measure_unknown_shares(ops, own.reshape(-1), len(programs) + 1)  # the last for rows of other kinds
-    place = np.where(of_program, np.searchsorted(programs, program), len(programs))
-    flops, moved = (
-        np.where(of_program, each[place], whole[0]) > MOST_UNKNOWN
-        for whole, each in zip(of_session, of_programs, strict=True)
-    )
-    return flops, moved
-
-
-def _rank_lost_rows(ops: OpRows) -> OpRows:
-    """Rank the ops that lost time, the most first."""
-    lost = np.nan_to_num(ops.efficiency.lost_ps)
-    order = np.argsort(-lost, kind="stable").astype(np.int64)
-    order = order[lost[order] > 0]
-    efficiency = ops.efficiency.take(order)
-    return OpRows(table=ops.table.take(order), title=ops.title, efficiency=efficiency, total_ps=ops.total_ps)
-
-
 # ---- figures and notices
 
 
@@ -287,6 +279,12 @@ def _compute_figures(roofline: Roofline, totals: OpRows) -> dict[str, Known]:
         }
     why = "; ".join(peaks.reasons) if peaks and peaks.reasons else "the device peaks are unknown"
     compute, hbm = roofline.beneath[0].per_ns, roofline.beneath[1].per_ns
+    ops, lost, self_ps = roofline.devices.ops, roofline.efficiency.lost_ps, roofline.ops.table.self_ps
+    is_known = ~np.isnan(lost)
+    known_ps, lost_ps = int(self_ps[is_known].sum()), int(lost[is_known].astype(np.int64).sum())
+    unknown = (None, "no op has both known work and known peaks")
+    has_clock = ops.normalized_op_ps and ops.op_ps
+    clock_share = ops.normalized_op_ps / ops.op_ps if has_clock else (None, "the device does not record its clock")
     return {
         "device_type": peaks.name if peaks and peaks.name else (None, "the capture does not say"),
         "device_count": roofline.device_count,
@@ -295,7 +293,10 @@ def _compute_figures(roofline: Roofline, totals: OpRows) -> dict[str, Known]:
         "peak_hbm_bytes_per_s": hbm * 1e9 or (None, why),
         "ridge_flops_per_byte": compute / hbm if compute and hbm else (None, why),
         **_compute_reached(totals, why),
-        **_compute_won(roofline),
+        "ops_roofline_percent": 100 * (1 - lost_ps / known_ps) if known_ps else unknown,
+        "lost_ps": lost_ps if known_ps else unknown,
+        "unknown_ps": int(self_ps[~is_known].sum()),
+        "clock_share": clock_share,
     }
 
 
@@ -316,29 +317,8 @@ def _compute_reached(rows: OpRows, why: str) -> dict[str, Known]:
     return {**figures, "bound_by": rows.efficiency.bound_by[0] or (None, reason)}
 
 
-def _compute_won(roofline: Roofline) -> dict[str, Known]:
-    ops, lost, self_ps = roofline.devices.ops, roofline.efficiency.lost_ps, roofline.ops.table.self_ps
-    is_known = ~np.isnan(lost)
-    known_ps, lost_ps = int(self_ps[is_known].sum()), int(lost[is_known].astype(np.int64).sum())
-    unknown = (None, "no op has both known work and known peaks")
-    return {
-        "ops_roofline_percent": 100 * (1 - lost_ps / known_ps) if known_ps else unknown,
-        "lost_ps": lost_ps if known_ps else unknown,
-        "unknown_ps": int(self_ps[~is_known].sum()),
-        "clock_share": ops.normalized_op_ps / ops.op_ps
-        if ops.normalized_op_ps and ops.op_ps
-        else (None, "the device does not record its clock"),
-    }
-
-
 def _list_notices(roofline: Roofline) -> Iterator[Notice]:
     yield from (Notice(*remark) for remark in list_remarks(roofline.devices))
-    yield from _note_elsewhere(roofline)
-    yield from _note_beside_steps(roofline)
-
-
-def _note_elsewhere(roofline: Roofline) -> Iterator[Notice]:
-    """Say that some ops with work have no efficiency because their self time is not the time of that work."""
     table, efficiency = roofline.ops.table, roofline.efficiency.efficiency
     count = int(((table.flops > 0) & (table.bytes_accessed > 0) & mark_transfers(table)).sum())
     if count and not np.isnan(efficiency).all():
@@ -347,21 +327,16 @@ def _note_elsewhere(roofline: Roofline) -> Iterator[Notice]:
             f"work, so their distance from the roofline is unknown."
         )
         yield Notice("info", text)
+    steps, op_ps = roofline.of_steps(with_feeds=True), roofline.devices.ops.op_ps
+    held = int(steps.table.self_ps.sum()) if steps else 0
+    if steps and op_ps and held < _LITTLE * op_ps:  # so little that the rows of steps do not describe the work
+        text = (
+            f"Steps hold {100 * held / op_ps:.1f} % of the time of ops: the rest ran outside of them, perhaps because "
+            "markers enclose what starts the work, not the work. --steps-from modules makes each execution of a "
+            "program a step."
+        )
+        yield Notice("info", text)
 
 
 _LITTLE = 0.5
 """Share of op time in steps below which ops ran outside of steps."""
-
-
-def _note_beside_steps(roofline: Roofline) -> Iterator[Notice]:
-    """Say that steps hold so little op time that their rows do not describe the work."""
-    steps, op_ps = roofline.of_steps(with_feeds=True), roofline.devices.ops.op_ps
-    held = int(steps.table.self_ps.sum()) if steps else 0
-    if not steps or not op_ps or held >= _LITTLE * op_ps:
-        return
-    text = (
-        f"Steps hold {100 * held / op_ps:.1f} % of the time of ops: the rest ran outside of them, perhaps because "
-        "markers enclose what starts the work, not the work. --steps-from modules makes each execution of a program a "
-        "step."
-    )
-    yield Notice("info", text)

@@ -227,16 +227,15 @@ def make_params(analyses: Mapping[str, Analysis], given: Mapping[str, Any]) -> d
             raise UsageError(f"no parameter {name!r}; {listed}{suggest_name(name, known)}")
     params = {}
     for name, analysis in analyses.items():
-        own = {field.name: field for field in dataclasses.fields(analysis.Params) if field.name in given}
-        params[name] = analysis.Params(**{key: _check_param(field, given[key]) for key, field in own.items()})
+        own = {}
+        for field in dataclasses.fields(analysis.Params):
+            if field.name in given:
+                try:
+                    own[field.name] = parameters.check_param(field, given[field.name])
+                except ValueError as error:
+                    raise UsageError(f"{field.name}: {error}") from None
+        params[name] = analysis.Params(**own)
     return params
-
-
-def _check_param(field: dataclasses.Field[Any], value: Any) -> Any:
-    try:
-        return parameters.check_param(field, value)
-    except ValueError as error:
-        raise UsageError(f"{field.name}: {error}") from None
 
 
 def make_plan(

@@ -351,7 +351,7 @@ def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, 
         "stragglers": lambda: TABLES["stragglers"].of_parts(find_stragglers(database)),
     })  # fmt: skip
     reason = explain_missing_steps(known, database, params.steps_from)
-    figures = make_scalars(SCALARS, _compute_values(known, database, reason) | _count_slow(every, reason))
+    figures = make_scalars(SCALARS, _compute_values(known, every, database, reason))
     notices = [Notice("warning", reason)] if reason else list(_list_notices(known, every.beyond, database))
     if params.steps_from == AUTO:
         notices += [Notice("info", text, shared=True) for text in (*describe_sources(known), *describe_kinds(known))]
@@ -429,16 +429,6 @@ def _list_kinds(steps: StepsOnCores) -> SimpleNamespace:
     )
 
 
-def _count_slow(every: _SeenSteps, reason: str | None) -> dict[str, Known]:
-    between, span = every.between_ps, every.span_ps
-    return {
-        "slow_step_count": (None, reason) if reason else sum(count for count, _, _ in every.slow),
-        "slow_step_excess_ps": (None, reason) if reason else sum(excess for _, excess, _ in every.slow),
-        "between_steps_ps": (None, reason) if reason else between,
-        "between_steps_share": (None, reason or "steps take no time") if reason or not span else between / span,
-    }
-
-
 def _describe_slow_steps(every: _SeenSteps, of_hosts: Sequence[StepsHostState]) -> Iterable[str]:
     """Describe the worst outlier step, and count the outlier steps of other hosts."""
     slow = [place for place, (count, _, _) in enumerate(every.slow) if count]
@@ -493,7 +483,9 @@ def _list_hosts(
     ]  # fmt: skip
 
 
-def _compute_values(kept: Sequence[HostSteps], database: StepDatabase, reason: str | None) -> dict[str, Known]:
+def _compute_values(
+    kept: Sequence[HostSteps], every: _SeenSteps, database: StepDatabase, reason: str | None
+) -> dict[str, Known]:
     longest = get_longest_times(database)
     summary = get_spread(longest)
     unknown = (None, reason or "no core took part in a complete step")
@@ -514,7 +506,13 @@ def _compute_values(kept: Sequence[HostSteps], database: StepDatabase, reason: s
         value = None if summary is None else summary[name]
         known = (None, "a single step has none") if value is None else value
         values[f"step_time_{name}"] = unknown if summary is None else known
-    return values
+    between, span = every.between_ps, every.span_ps
+    return values | {
+        "slow_step_count": (None, reason) if reason else sum(count for count, _, _ in every.slow),
+        "slow_step_excess_ps": (None, reason) if reason else sum(excess for _, excess, _ in every.slow),
+        "between_steps_ps": (None, reason) if reason else between,
+        "between_steps_share": (None, reason or "steps take no time") if reason or not span else between / span,
+    }
 
 
 def _list_notices(kept: Sequence[HostSteps], beyond: int, database: StepDatabase) -> Iterable[Notice]:

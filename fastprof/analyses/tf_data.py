@@ -216,13 +216,21 @@ def _explain_none(every: PipelinesOfHosts) -> str:
 
 def _compute_values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Known]:
     none = (None, f"the capture has {_explain_none(every)}")
+    wait_share: Known = none
+    if every.calls and not every.step_ps:
+        wait_share = None, "hosts with input pipelines have no steps, so there is no step time to wait in"
+    elif every.calls and not every.has_calls:
+        why = "no call belongs to a step: the program makes them between its steps, or on another thread"
+        wait_share = None, why
+    elif every.calls:
+        wait_share = every.waited_ps / every.step_ps
     values: dict[str, Known] = {
         "pipeline_count": every.pipelines,
         "iterator_count": every.iterators,
         "call_count": every.calls,
         "slow_call_count": every.slow_calls,
         "max_call_ps": every.most_ps if every.calls else none,
-        "wait_share": _compute_wait_share(every) if every.calls else none,
+        "wait_share": wait_share,
     }
     if not slowest:
         none = none if not every.calls else (None, "no call of any pipeline is slow")
@@ -245,14 +253,6 @@ def _compute_values(every: PipelinesOfHosts, slowest: Slowest) -> dict[str, Know
     }
 
 
-def _compute_wait_share(every: PipelinesOfHosts) -> float | tuple[None, str]:
-    if not every.step_ps:
-        return None, "hosts with input pipelines have no steps, so there is no step time to wait in"
-    if not every.has_calls:
-        return None, "no call belongs to a step: the program makes them between its steps, or on another thread"
-    return every.waited_ps / every.step_ps
-
-
 def _list_notices(
     every: PipelinesOfHosts, slowest: Slowest, params: Params, values: Mapping[str, object]
 ) -> Iterator[Notice]:
@@ -272,24 +272,12 @@ def _list_notices(
     if every.slow_in_steps and isinstance(share, float) and share < verdicts.HARDLY:
         text = "Steps wait for input for less than 1 % of their time. Faster pipelines would not shorten them."
         yield Notice("info", text)
-    yield from _note_what_if(every)
-    yield from _list_remarks(every)
-
-
-def _note_what_if(every: PipelinesOfHosts) -> Iterator[Notice]:
-    """State the basis of the predictions, or that no change is worth it."""
-    if not every.predicted:
-        return
-    if not every.helps:
+    if every.predicted and every.helps:  # the basis of the predictions
+        counts = ", ".join(f"{number:,}" for number in sorted(every.cores))
+        yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if every.cores else _CORES_FOR_ALL))
+    elif every.predicted:
         yield Notice("info", _NO_CHANGE)
-        return
-    counts = ", ".join(f"{number:,}" for number in sorted(every.cores))
-    yield Notice("info", _ASSUMED + (_ON_CORES.format(counts=counts) if every.cores else _CORES_FOR_ALL))
-
-
-def _list_remarks(every: PipelinesOfHosts) -> Iterator[Notice]:
-    """Yield remarks on calls outside of steps, unless other notices have them, and on the capture."""
-    if every.away > every.slow_outside:
+    if every.away > every.slow_outside:  # else other notices have these calls
         text = f"{every.away:,} of {every.of_steps:,} calls run outside of all steps"
         yield Notice("info", f"{text}: the capture does not show whether the program waits for them.")
     if every.unidentified:

@@ -174,7 +174,9 @@ class ProgramRows:
             "rank": np.array([len(shape.dimensions) for shape in shapes], np.int64) * is_array,
             "memory_space": np.array([shape.memory_space for shape in shapes], np.int64),
             "bytes": np.array([UNKNOWN if shape.is_cut else shape.leaf_bytes for shape in shapes], np.int64),
-            "padded": np.array([_replace_unknown(shape.padded_bytes) for shape in shapes], np.int64),
+            "padded": np.array(
+                [UNKNOWN if shape.padded_bytes is None else shape.padded_bytes for shape in shapes], np.int64
+            ),
         }
         lost = [
             shape.is_cut or (shape.padded_bytes is None and shape.bytes > 0 and shape.laid_out()) for shape in shapes
@@ -313,10 +315,6 @@ def _get_type_name(shape: Shape) -> str | None:
     return TYPE_NAMES[shape.element_type].lower() if 0 < shape.element_type < len(TYPE_NAMES) else None
 
 
-def _replace_unknown(size: int | None) -> int:
-    return UNKNOWN if size is None else size
-
-
 # ---- columns of several programs
 
 LETTERS = 1 << 30
@@ -352,21 +350,14 @@ def join_column(column: Column, parts: Sequence[Values], words: pa.Array) -> pa.
         return _join_lists(column, [values for values, _ in parts], nulls, words)
     values = np.concatenate([values for values, _ in parts])
     if isinstance(column.type, pa.DictionaryType):
-        return _encode_texts(values, words)
+        is_used = np.zeros(len(words) + 1, bool)
+        is_used[values] = True  # nulls mark the last place
+        is_used[-1] = False
+        place, count = np.cumsum(is_used) - 1, int(is_used.sum())
+        indices = np.where(values < 0, 0, place[values]).astype(get_index_dtype(count))
+        texts = words.take(pa.array(np.flatnonzero(is_used)))
+        return pa.DictionaryArray.from_arrays(pa.array(indices, mask=values < 0), texts)
     return pa.array(values.astype(column.type.to_pandas_dtype(), copy=False), mask=nulls)
-
-
-def _encode_texts(numbers: npt.NDArray[Any], words: pa.Array) -> pa.DictionaryArray:
-    """Return a dictionary of the texts that occur."""
-    used = np.zeros(len(words) + 1, bool)
-    used[numbers] = True  # nulls mark the last place
-    used[-1] = False
-    place = np.cumsum(used) - 1
-    count = int(used.sum())
-    indices = np.where(numbers < 0, 0, place[numbers]).astype(get_index_dtype(count))
-    return pa.DictionaryArray.from_arrays(
-        pa.array(indices, mask=numbers < 0), words.take(pa.array(np.flatnonzero(used)))
-    )
 
 
 def _join_lists(column: Column, parts: Sequence[Lists], nulls: Bools | None, words: pa.Array) -> pa.ListArray:

@@ -80,12 +80,20 @@ class Fusion:
         self.rows = self.module.rows_of(computation)
         self.fused = [self.module.instruction(row) for row in self.rows]
         self.root = self.module.root_of(computation)
-        self._update_in_place()
+        for row in self.root.operands if self.root.opcode == "tuple" else (self.root.row,):
+            if row in works and self.module.instruction(row).opcode == "dynamic-update-slice":
+                works[row].share[0] = 0.0  # an output that is updated in place is not read
         self.used = self._used()
-        self.flops = self._flops()
+        self.flops = ZERO  # each instruction as often as it is computed, or once: see ``Counting``
+        for row, share in self.used.items():
+            self.flops = Float(self.flops + (share if self.as_used else ONE) * works[row].flops)
         self.is_known = all(works[row].is_known for row in self.rows)
         self.parameters = {inner.parameter_number: inner for inner in self.fused if inner.opcode == "parameter"}
-        self.elements = self._elements()
+        self.elements: dict[tuple[int, int], Instruction] = {}
+        """The first instruction that selects an element of a tuple, by row of the tuple and place."""
+        for inner in self.fused:
+            if inner.opcode == "get-tuple-element" and inner.operands:
+                self.elements.setdefault((inner.operands[0], inner.tuple_index), inner)
         self._reads: dict[int, dict[Index, int]] = {}
         self._moved: dict[tuple[float, int], Work] = {}
 
@@ -100,13 +108,6 @@ class Fusion:
         work.share, work.output = moved.share, output
 
     # ---- bytes
-
-    def _update_in_place(self) -> None:
-        """Mark what an output updates in place as not read."""
-        outputs = self.root.operands if self.root.opcode == "tuple" else (self.root.row,)
-        for row in outputs:
-            if row in self.works and self.module.instruction(row).opcode == "dynamic-update-slice":
-                self.works[row].share[0] = 0.0
 
     def _outputs(self, shape: Shape) -> Iterator[tuple[Index, Float]]:
         """Yield bytes written, by leaf."""
@@ -150,27 +151,14 @@ class Fusion:
         """Return bytes that are read of the leaves of a parameter."""
         if k not in self._reads:
             parameter = self.parameters[k]
-            elements = {index: self._element(parameter, index) for index, _ in parameter.shape.leaves()}
-            self._reads[k] = {
-                index: round_nearest(Float(element.shape.bytes) * min(self.used[element.row], ONE))
-                for index, element in elements.items()
-            }
+            reads: dict[Index, int] = {}
+            for index, _ in parameter.shape.leaves():
+                element = parameter
+                for place in index:  # the closest enclosing element that an instruction selects
+                    element = self.elements.get((element.row, place), element)
+                reads[index] = round_nearest(Float(element.shape.bytes) * min(self.used[element.row], ONE))
+            self._reads[k] = reads
         return self._reads[k]
-
-    def _elements(self) -> dict[tuple[int, int], Instruction]:
-        """Return the first instruction that selects an element of a tuple, by row of the tuple and place."""
-        elements: dict[tuple[int, int], Instruction] = {}
-        for inner in self.fused:
-            if inner.opcode == "get-tuple-element" and inner.operands:
-                elements.setdefault((inner.operands[0], inner.tuple_index), inner)
-        return elements
-
-    def _element(self, parameter: Instruction, index: Index) -> Instruction:
-        """Return the instruction that selects a leaf of a tuple, or the closest enclosing element that one selects."""
-        element = parameter
-        for place in index:
-            element = self.elements.get((element.row, place), element)
-        return element
 
     # ---- how much of each instruction is used
 
@@ -188,7 +176,12 @@ class Fusion:
                 left -= sum(1 if users is None else users.size for users in of_users.values())
                 if left < 0:
                     raise LookupError("the instructions of a fusion have too many roots")
-                roots = _unite_roots(inner.row, of_users.values(), of_root)
+                each = ((inner.row,) if users is None else users for users in of_users.values())  # None: the row itself
+                rows = tuple(dict.fromkeys(chain.from_iterable(each)))
+                share = ZERO
+                for row in rows:
+                    share = Float(share + of_root[row])
+                roots = _Roots(rows, share, len(rows))
             used[inner.row] = roots.share
             for k, operand in enumerate(inner.operands):
                 if operand not in self.rows:
@@ -208,14 +201,6 @@ class Fusion:
         part = Float(share * Float(self.works[inner.row].share.get(k, 1.0)))
         elements = Float(part * Float(count))
         return Float(math.ceil(elements) / count) if np.isfinite(elements) else elements
-
-    def _flops(self) -> Float:
-        """Return the sum over its instructions, each as often as it is computed, or once: see ``Counting``."""
-        flops = ZERO
-        for row, share in self.used.items():
-            times = share if self.as_used else ONE
-            flops = Float(flops + times * self.works[row].flops)
-        return flops
 
     def _operands_first(self) -> Sequence[Instruction]:
         """Return each fused instruction after its operands."""
@@ -245,16 +230,6 @@ def _join_roots(row: int, of_users: Mapping[int, _Roots | None], of_root: Mappin
     if len(users) == 1 and users[0].size >= _MANY_ROOTS:
         return _Roots((row,), Float(users[0].share + of_root[row]), users[0].size + 1, users[0])
     return None
-
-
-def _unite_roots(row: int, of_users: Iterable[_Roots | None], of_root: Mapping[int, Float]) -> _Roots:
-    """Return the roots of an instruction, from those of its users, each once; None among them: the instruction
-    itself."""
-    rows = tuple(dict.fromkeys(chain.from_iterable((row,) if of_user is None else of_user for of_user in of_users)))
-    share = ZERO
-    for root in rows:
-        share = Float(share + of_root[root])
-    return _Roots(rows, share, len(rows))
 
 
 _HBM = 0
@@ -366,16 +341,13 @@ class CostModel:
                 stack += waiting
                 continue
             stack.pop()
-            self._computations[computation] = self._sum(instructions)
-
-    def _sum(self, instructions: list[Instruction]) -> Work:
-        total = Work()
-        for instruction in instructions:
-            if instruction.row not in self._works:
-                self._works[instruction.row] = self._measured(instruction)
-            self.effort.spend(len(self._works[instruction.row]))
-            total.add(self._works[instruction.row])
-        return total
+            total = Work()
+            for instruction in instructions:
+                if instruction.row not in self._works:
+                    self._works[instruction.row] = self._measured(instruction)
+                self.effort.spend(len(self._works[instruction.row]))
+                total.add(self._works[instruction.row])
+            self._computations[computation] = total
 
     def _measured(self, instruction: Instruction) -> Work:
         operands = [self.module.instruction(row) for row in instruction.operands]
@@ -392,10 +364,15 @@ class CostModel:
 
     def _measure_fusion(self, caller: Instruction, work: Work) -> None:
         computation = caller.calls[0]
-        mover = self._mover(computation) if caller.fusion_kind == "kCustom" else None
-        if mover is not None:
-            work.becomes(self._works[mover])
-            return
+        if caller.fusion_kind == "kCustom":
+            if computation not in self._movers:
+                inner = map(self.module.instruction, self.module.rows_of(computation))
+                rows = (instruction.row for instruction in inner if instruction.opcode in ("gather", "scatter"))
+                self._movers[computation] = next(rows, None)
+            mover = self._movers[computation]
+            if mover is not None:
+                work.becomes(self._works[mover])
+                return
         if computation not in self._fusions:
             self._fusions[computation] = None
             self._fusions[computation] = Fusion(self, self._works, computation)
@@ -403,14 +380,6 @@ class CostModel:
         if fusion is None:
             raise LookupError("a fusion calls a computation that fails")
         fusion.measure(caller, work)
-
-    def _mover(self, computation: int) -> int | None:
-        """Return the row of a computation's first gather or scatter."""
-        if computation not in self._movers:
-            inner = map(self.module.instruction, self.module.rows_of(computation))
-            rows = (instruction.row for instruction in inner if instruction.opcode in ("gather", "scatter"))
-            self._movers[computation] = next(rows, None)
-        return self._movers[computation]
 
     # ---- the answer
 
@@ -495,15 +464,20 @@ def find_device_cost(model: CostModel, row: int) -> Cost:
         instruction = model.module.instruction(row)
         is_call = not known.is_known and instruction.opcode == "custom-call"
         if is_call and instruction.custom_call_target.startswith(_GEMMS):
-            return _cost_of_product(model, instruction)
+            return _measure_product(model, instruction)
         return _place_all(known, has_tuple=instruction.shape.is_tuple)
     except _FAILURES:
         return known
 
 
-def _cost_of_product(model: CostModel, instruction: Instruction) -> Cost:
+def _measure_product(model: CostModel, instruction: Instruction) -> Cost:
     inputs = [model.module.instruction(row).shape for row in instruction.operands]
-    outputs = _list_results(instruction.shape)
+    outputs = [instruction.shape]
+    if instruction.shape.is_tuple:
+        outputs = list(instruction.shape.elements)
+        last = outputs[-1]
+        if len(outputs) > 1 and last.element_type in _BYTES and len(last.dimensions) == 1:
+            outputs.pop()  # scratch space
     flops = count_dot_flops(inputs[0], find_gemm_contracting(instruction), outputs[0])
     elsewhere: dict[int, list[int]] = {}
     for way, shapes in enumerate((inputs, outputs)):
@@ -523,15 +497,6 @@ def _cost_of_product(model: CostModel, instruction: Instruction) -> Cost:
         is_known=True,
         elsewhere=tuple((space, a, b) for space, (a, b) in sorted(elsewhere.items())),
     )
-
-
-def _list_results(shape: Shape) -> list[Shape]:
-    """Return the results of a call, without its scratch space."""
-    if not shape.is_tuple:
-        return [shape]
-    last = shape.elements[-1]
-    is_scratch = len(shape.elements) > 1 and last.element_type in _BYTES and len(last.dimensions) == 1
-    return list(shape.elements[: -1 if is_scratch else None])
 
 
 def _place_all(known: Cost, *, has_tuple: bool) -> Cost:

@@ -84,7 +84,13 @@ class StackFrames:
         """Return the frame of an id, from 1, and its callers; empty for an unknown id."""
         stack = self._stacks.get(frame_id)
         if stack is None:
-            stack = self._stacks[frame_id] = self._walk(frame_id)
+            parents, most = self._parents, MOST_FRAMES if self._left > 0 else _FEW
+            rows: dict[int, None] = {}
+            row = frame_id - 1
+            while 0 <= row < len(parents) and row not in rows and len(rows) < most:
+                rows[row] = None
+                row = parents[row]
+            stack = self._stacks[frame_id] = tuple(self._frame(row) for row in rows)
             self._left -= len(stack)
         return stack
 
@@ -107,16 +113,6 @@ class StackFrames:
             if left < 0:
                 return ""
         return "".join(lines)
-
-    def _walk(self, frame_id: int) -> tuple[Frame, ...]:
-        parents = self._parents
-        most = MOST_FRAMES if self._left > 0 else _FEW
-        rows: dict[int, None] = {}
-        row = frame_id - 1
-        while 0 <= row < len(parents) and row not in rows and len(rows) < most:
-            rows[row] = None
-            row = parents[row]
-        return tuple(self._frame(row) for row in rows)
 
     def _frame(self, row: int) -> Frame:
         frame = self._frames.get(row)
@@ -286,26 +282,23 @@ class HloModule:
             raise LookupError("an instruction refers to a missing instruction")
         instruction = self._met.get(row)
         if instruction is None:
-            instruction = self._met[row] = self._read(row)
+            at, length, shape, first, count, call, calls, name, opcode, parameter, place, kind, target = (
+                self._read_fields[row].item()
+            )
+            instruction = self._met[row] = Instruction(
+                row=row,
+                name=self.text(name),
+                opcode=self.text(opcode),
+                shape=self.shape(shape),
+                operands=tuple(self.operands[first : first + count].tolist()),
+                calls=tuple(self.calls[call : call + calls].tolist()),
+                parameter_number=parameter,
+                tuple_index=place,
+                fusion_kind=self.text(kind),
+                custom_call_target=self.text(target),
+                proto=self.data[at : at + length],
+            )
         return instruction
-
-    def _read(self, row: int) -> Instruction:
-        at, length, shape, first, count, call, calls, name, opcode, parameter, place, kind, target = self._read_fields[
-            row
-        ].item()
-        return Instruction(
-            row=row,
-            name=self.text(name),
-            opcode=self.text(opcode),
-            shape=self.shape(shape),
-            operands=tuple(self.operands[first : first + count].tolist()),
-            calls=tuple(self.calls[call : call + calls].tolist()),
-            parameter_number=parameter,
-            tuple_index=place,
-            fusion_kind=self.text(kind),
-            custom_call_target=self.text(target),
-            proto=self.data[at : at + length],
-        )
 
     @property
     def entry_name(self) -> str:
@@ -346,7 +339,8 @@ class HloModule:
         return built[-1]
 
     def _shape_of(self, raw: tuple[int, ...], elements: tuple[Shape, ...]) -> Shape:
-        offset, length, space, bits, alignment, first, count, minor, minors, tile, tiles = raw[:_LAST]
+        offset, length, space, bits, alignment, first, count, minor, minors, tile, tile_count = raw[:_LAST]
+        tiles = (self.tiles[number].item() for number in range(tile, tile + tile_count))
         return Shape(
             element_type=raw[_LAST + 1],
             dimensions=tuple(self.dimensions[first : first + count].tolist()),
@@ -355,15 +349,11 @@ class HloModule:
             memory_space=space,
             element_bits=bits,
             minor_to_major=tuple(self.minor_to_major[minor : minor + minors].tolist()),
-            tiles=tuple(self._tile(number) for number in range(tile, tile + tiles)),
+            tiles=tuple(tuple(self.tile_dimensions[at : at + sizes].tolist()) for at, sizes in tiles),
             alignment=alignment,
             is_dynamic=bool(raw[_LAST + 3]),
             proto=(offset, length),
         )
-
-    def _tile(self, row: int) -> tuple[int, ...]:
-        first, count = self.tiles[row].item()
-        return tuple(self.tile_dimensions[first : first + count].tolist())
 
     # ---- where instructions come from
 

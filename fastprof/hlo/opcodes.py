@@ -177,18 +177,13 @@ def _nothing(m: Measuring) -> None:
 
 
 def _transpose(m: Measuring) -> None:
-    if _keeps_order(m.costs, m.instruction, m.inputs[0]):
-        m.work.moves(0, 0, 0)
-
-
-def _keeps_order(costs: Costs, instruction: Instruction, before: Shape) -> bool:
-    """Return whether a transpose leaves all elements in place. As in XLA, not where it moves a dimension of size 1."""
-    after = instruction.shape
+    before, after = m.inputs[0], m.instruction.shape
     if before.element_type != after.element_type or not before.has_layout or not after.has_layout:
-        return False
-    costs.effort.spend(len(before.minor_to_major))  # many instructions may transpose one operand
-    permutation = instruction.fields().integers(_DIMENSIONS)
-    return [permutation[d] for d in after.minor_to_major] == list(before.minor_to_major)
+        return
+    m.costs.effort.spend(len(before.minor_to_major))  # many instructions may transpose one operand
+    permutation = m.instruction.fields().integers(_DIMENSIONS)
+    if [permutation[d] for d in after.minor_to_major] == list(before.minor_to_major):
+        m.work.moves(0, 0, 0)  # all elements stay in place; as in XLA, not if a dimension of size 1 moves
 
 
 def _tuple(m: Measuring) -> None:

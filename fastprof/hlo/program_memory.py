@@ -4,7 +4,7 @@ each memory space, and memory that no plan lists."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -499,7 +499,13 @@ class MemorySpace:
         if not self.traced and len(untraced) == 1 and self._is_filled(untraced[0]):
             taken = int(self.program.buffers.allocations["size"][untraced[0]])
             return Peak(size + taken, unpadded + self._least(untraced[0]), known_by="one buffer fills the temporaries")
-        return Peak(None, None, self._why_unknown(len(self.traced), len(untraced)))
+        why = "the program does not record when temporaries are allocated and freed"
+        if self.traced and untraced:
+            why = "the program does not record when some temporaries are allocated and freed"
+        elif self.traced:
+            why = f"temporaries lie in {len(self.traced):,} heaps, and the program does not record how these overlap"
+        bounds = f"it is at least {size:,} and at most {self.allocated_bytes:,} bytes"
+        return Peak(None, None, f"{why}: {bounds}")
 
     def _least(self, allocation: int) -> int:
         """Bytes without padding of the largest buffer in an allocation; its size, where it has no buffer."""
@@ -512,14 +518,6 @@ class MemorySpace:
         buffer = self.representative(allocation)
         sizes = self.program.buffers.buffers["size"], self.program.buffers.allocations["size"]
         return buffer >= 0 and bool(sizes[0][buffer] == sizes[1][allocation])
-
-    def _why_unknown(self, traced: int, untraced: int) -> str:
-        most = f"it is at least {self.whole_run_bytes:,} and at most {self.allocated_bytes:,} bytes"
-        if not traced:
-            return f"the program does not record when temporaries are allocated and freed: {most}"
-        if untraced:
-            return f"the program does not record when some temporaries are allocated and freed: {most}"
-        return f"temporaries lie in {traced:,} heaps, and the program does not record how these overlap: {most}"
 
 
 # ---- names of memory spaces
@@ -583,16 +581,8 @@ def find_scoped_vmem(memory: ProgramMemory, number: int) -> dict[str, Any]:
 
 def find_most_scoped(module: HloModule) -> tuple[int, str]:
     """Bytes and instruction of the most scoped VMEM; (0, ""): none."""
-    most, taken_by = 0, -1
-    for row, size in _list_scoped(module):
-        if size > most:
-            most, taken_by = size, row
-    return most, module.text(module.instructions["name"][taken_by]) if most else ""
-
-
-def _list_scoped(module: HloModule) -> Iterator[tuple[int, int]]:
-    """(row, bytes) of instructions that take scoped VMEM."""
     every = module.instructions
+    most, taken_by = 0, -1
     for row in np.flatnonzero(every["flags"] & HAS_BACKEND_CONFIG).tolist():
         at, length = every[["backend_config_offset", "backend_config_length"]][row].item()
         config = bytes(module.data[at : at + length])
@@ -603,9 +593,11 @@ def _list_scoped(module: HloModule) -> Iterator[tuple[int, int]]:
         except (ValueError, RecursionError):  # not JSON: the backend's own business
             continue
         used = parsed.get("used_scoped_memory_configs") if isinstance(parsed, dict) else None
-        for used_field in used if isinstance(used, list) else ():
-            if isinstance(used_field, dict) and _parse_integer(used_field.get("memory_space")) == VMEM:
-                yield row, _parse_integer(used_field.get("size"))
+        for field in used if isinstance(used, list) else ():
+            if isinstance(field, dict) and _parse_integer(field.get("memory_space")) == VMEM:
+                size = _parse_integer(field.get("size"))
+                most, taken_by = (size, row) if size > most else (most, taken_by)
+    return most, module.text(module.instructions["name"][taken_by]) if most else ""
 
 
 def _parse_integer(value: Any) -> int:
@@ -623,8 +615,15 @@ def list_signature_rows(memory: ProgramMemory, number: int) -> list[dict[str, An
     rows of the table allocations. What the program writes to a parameter's memory counts there alone."""
     module = memory.module
     donated = _find_donated(module)
+    signature: list[tuple[int, int, int | None]] = []  # category, row of an instruction, number of the parameter
+    for row in module.rows_of(module.entry) if module.entry >= 0 else ():
+        if module.opcodes[row] == "parameter":
+            signature.append((PARAMETER, row, module.parameter_numbers[row]))
+    root = module.roots[module.entry] if module.entry >= 0 else -1
+    if root >= 0:
+        signature.append((OUTPUT, root, None))
     rows = []
-    for category, row, parameter in _list_signature(module) if module.entry >= 0 else ():
+    for category, row, parameter in signature:
         own = {} if category == PARAMETER else donated
         mine = [
             leaf
@@ -634,8 +633,13 @@ def list_signature_rows(memory: ProgramMemory, number: int) -> list[dict[str, An
         size = sum(leaf.array.padded_bytes or 0 for leaf in mine)
         is_cut = size >= MOST or any(leaf.is_cut for leaf in mine)
         is_aliased = category == PARAMETER and parameter in donated.values()
+        source = module.source_of(row)
         rows.append({
-            **_name_instruction(memory, row),
+            "buffer": module.names[row] or None,
+            "shape": memory.shape_text(module.shape(module.shape_rows[row])) or None,
+            "opcode": module.opcodes[row] or None,
+            "op_name": module.op_name(row) or None,
+            "source": f"{source.file}:{source.line}" if source.file else None,
             "category": CATEGORIES[category],
             "bytes": None if is_cut else size,
             "parameter_number": parameter,
@@ -654,25 +658,3 @@ def _find_donated(module: HloModule) -> dict[tuple[int, ...], int]:
         return {tuple(aliase.integers(1)): aliase.integer(2) for aliase in aliases}
     except CaptureError:
         return {}
-
-
-def _list_signature(module: HloModule) -> Iterator[tuple[int, int, int | None]]:
-    """(category, row of an instruction, number of the parameter) of what the entry computation takes and returns."""
-    for row in module.rows_of(module.entry):
-        if module.opcodes[row] == "parameter":
-            yield PARAMETER, row, module.parameter_numbers[row]
-    root = module.roots[module.entry]
-    if root >= 0:
-        yield OUTPUT, root, None
-
-
-def _name_instruction(memory: ProgramMemory, row: int) -> dict[str, str | None]:
-    module = memory.module
-    source = module.source_of(row)
-    return {
-        "buffer": module.names[row] or None,
-        "shape": memory.shape_text(module.shape(module.shape_rows[row])) or None,
-        "opcode": module.opcodes[row] or None,
-        "op_name": module.op_name(row) or None,
-        "source": f"{source.file}:{source.line}" if source.file else None,
-    }

@@ -261,12 +261,10 @@ def find_head(source: CaptureSource) -> bytes:
     except CaptureError:
         return b""
     is_module = start[:1] == _MODULE_TAG and length > 0 and at < len(start) and start[at] >= ord("0")
-    return _MODULE_TAG + _encode_varint(source.size) if is_module else b""
-
-
-def _encode_varint(number: int) -> bytes:
-    digits = [number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7)]
-    return bytes([*(digit | 0x80 for digit in digits[:-1]), digits[-1]])
+    if not is_module:
+        return b""
+    digits = [source.size >> shift & 0x7F for shift in range(0, max(source.size.bit_length(), 1), 7)]
+    return _MODULE_TAG + bytes([*(digit | 0x80 for digit in digits[:-1]), digits[-1]])  # a varint
 
 
 def check_sizes(files: Sequence[str]) -> list[int]:
@@ -354,16 +352,14 @@ class Modules:
     def module(self, program_id: int) -> HloModule | None:
         """Return a module; None if there is no such program, or it does not decode."""
         if program_id not in self._read:
-            program = self._programs.get(program_id)
-            self._read[program_id] = None if program is None else self._opened(program)
+            program, module = self._programs.get(program_id), None
+            if program is not None:
+                try:
+                    module = program.read(self._log)
+                except CaptureError as error:
+                    self.problems.append(program.problem(error))
+            self._read[program_id] = module
         return self._read[program_id]
-
-    def _opened(self, program: Program) -> HloModule | None:
-        try:
-            return program.read(self._log)
-        except CaptureError as error:
-            self.problems.append(program.problem(error))
-            return None
 
     def look_into(self) -> None:
         """Read the first programs, up to a total size, so that ``problems`` covers them even if none is needed."""

@@ -99,9 +99,9 @@ class ArrayLayout:
             return self._bytes_of(0)
         if len(self.tiles) > MOST_TILES:
             return None
-        sizes = self._major_to_minor(self.dimensions)
+        sizes = [self.dimensions[dimension] for dimension in reversed(self._order)]
         for tile in self.tiles:
-            sizes = _tile_sizes(sizes, tile)
+            sizes = _apply_tile(sizes, tile)
         count = multiply_sizes(sizes)
         return self._bytes_of(_round_up(count, self.alignment) if self.alignment > 1 else count)
 
@@ -140,9 +140,6 @@ class ArrayLayout:
             return self.minor_to_major
         return tuple(range(count - 1, -1, -1))
 
-    def _major_to_minor(self, sizes: Sequence[int]) -> list[int]:
-        return [sizes[dimension] for dimension in reversed(self._order)]
-
     def _bytes_of(self, count: int) -> int | None:
         bits = _BITS_OF.get(self.element_type)
         if bits is None or any(size < 0 for size in self.dimensions):
@@ -155,7 +152,7 @@ def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit if unit > 0 else size
 
 
-def _tile_sizes(sizes: Sequence[int], tile: Tile) -> list[int]:
+def _apply_tile(sizes: Sequence[int], tile: Tile) -> list[int]:
     """Return the dimensions, most major first, that a tile makes of these: those outside, the counts of tiles, the
     tile."""
     sizes = [1] * (len(tile) - len(sizes)) + list(sizes)
@@ -350,7 +347,8 @@ def _read_operands(text: str, at: int) -> tuple[tuple[Value, ...], int]:
     """Return the operands from ``at`` to the closing parenthesis, and where that is."""
     operands: list[Value] = []
     while True:
-        at = _skip_blanks(text, at)
+        while (blank := _TOKEN.match(text, at)) is not None and text[at] in " \t/\n":
+            at = blank.end()
         if at >= len(text) or text[at] == ")":
             return tuple(operands), at + 1
         if text[at] == ",":
@@ -363,12 +361,6 @@ def _read_operands(text: str, at: int) -> tuple[tuple[Value, ...], int]:
             return tuple(operands), at
         operands.append(Value(name[1], leaves))
         at = name.end()
-
-
-def _skip_blanks(text: str, at: int) -> int:
-    while (blank := _TOKEN.match(text, at)) is not None and text[at] in " \t/\n":
-        at = blank.end()
-    return at
 
 
 def _read_shape(text: str, at: int) -> tuple[tuple[Leaf, ...], int] | None:
@@ -393,23 +385,20 @@ def _read_shape(text: str, at: int) -> tuple[tuple[Leaf, ...], int] | None:
             continue
         elif kind.isspace() or kind == "/":
             continue
-        elif (leaf := _make_leaf(tuple(place), token[1], token[2], token[3] or "")) is not None:
-            leaves.append(leaf)
+        elif token[1] not in ("token", "opaque"):
+            kind, dimensions, layout = token[1], token[2], token[3] or ""
+            array = read_array(kind, dimensions, layout)
+            leaves.append(Leaf(tuple(place), f"{kind}[{dimensions}]", layout, array))
         if not place:
             return tuple(leaves), at
     return None
 
 
-def _make_leaf(index: Index, kind: str, dimensions: str, layout: str) -> Leaf | None:
-    if kind in ("token", "opaque"):
-        return None
-    return Leaf(index, f"{kind}[{dimensions}]", layout, read_array(kind, dimensions, layout))
-
-
 @lru_cache(65536)
 def read_array(kind: str, dimensions: str, layout: str) -> ArrayLayout:
     """Parse ``read_array("bf16", "8,<=128", "{1,0:T(8,128)}")``. Unknown parts of a layout are left out."""
-    sizes = tuple(_parse_dimension(text) for text in dimensions.split(",")) if dimensions else ()
+    texts = dimensions.split(",") if dimensions else ()
+    sizes = tuple(parse_number(text.strip().removeprefix("<="), UNBOUNDED) for text in texts)
     order, _, rest = layout.strip("{}").partition(":")
     tiles: tuple[Tile, ...] = ()
     numbers = {"E": 0, "S": 0, "L": 1}
@@ -420,10 +409,6 @@ def read_array(kind: str, dimensions: str, layout: str) -> ArrayLayout:
             numbers[name] = parse_number(arguments[1:-1], numbers[name])
     minor_to_major = tuple(parse_number(text, -1) for text in order.split(",")) if order else ()
     return ArrayLayout(kind, sizes, minor_to_major, tiles, numbers["E"], numbers["S"], max(numbers["L"], 1))
-
-
-def _parse_dimension(text: str) -> int:
-    return parse_number(text.strip().removeprefix("<="), UNBOUNDED)
 
 
 def _parse_tile(text: str) -> Tile:

@@ -72,7 +72,16 @@ def seal_file(path: Path) -> None:
 def copy_sealed(descriptor: int, copy: Path) -> None:
     """Check a sealed file, and write its plain bytes to an empty file. Raises DamagedFileError if the file lacks
     checksums, or they do not match its bytes. OSError: a file cannot be read or written."""
-    size, records = _read_seal(descriptor)
+    total = os.fstat(descriptor).st_size
+    foot = os.pread(descriptor, _FOOT.size, total - _FOOT.size) if total >= _FOOT.size else bytes(_FOOT.size)
+    size = _FOOT.unpack(foot)[0]
+    begin = total - _FOOT.size - _RECORD.size * -(-size // _BLOCK)
+    if foot[-len(_MAGIC) :] != _MAGIC or begin < 0:
+        raise DamagedFileError("no checksums")
+    blocks = os.pread(descriptor, total - _FOOT.size - begin, begin)
+    records = list(_RECORD.iter_unpack(blocks))  # the stored length and checksum of each block
+    if foot != _make_foot(size, blocks) or sum(length for length, _ in records) != begin:
+        raise DamagedFileError("the checksums are damaged")
     ends = [0, *accumulate(length for length, _ in records)]
     numbers = [range(share.start // _BLOCK, -(-share.stop // _BLOCK)) for share in _split_range(size, _SHARE * _BLOCK)]
     with copy.open("r+b") as file:
@@ -112,21 +121,6 @@ def _copy_share(
         except (OSError, ValueError) as error:
             raise DamagedFileError("a block cannot be decompressed") from error
         write_bytes(target, plain, number * _BLOCK)
-
-
-def _read_seal(descriptor: int) -> tuple[int, list[tuple[int, int]]]:
-    """Return the number of plain bytes, and the stored length and checksum of each block."""
-    total = os.fstat(descriptor).st_size
-    foot = os.pread(descriptor, _FOOT.size, total - _FOOT.size) if total >= _FOOT.size else bytes(_FOOT.size)
-    size = _FOOT.unpack(foot)[0]
-    begin = total - _FOOT.size - _RECORD.size * -(-size // _BLOCK)
-    if foot[-len(_MAGIC) :] != _MAGIC or begin < 0:
-        raise DamagedFileError("no checksums")
-    blocks = os.pread(descriptor, total - _FOOT.size - begin, begin)
-    records = list(_RECORD.iter_unpack(blocks))
-    if foot != _make_foot(size, blocks) or sum(length for length, _ in records) != begin:
-        raise DamagedFileError("the checksums are damaged")
-    return size, records
 
 
 def _make_foot(size: int, blocks: bytes) -> bytes:

@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 
 from fastprof.errors import UsageError
 from fastprof.hlo.text.instruction_text import InstructionText
-from fastprof.hlo.text.module_text import Neighbourhood
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables import program_choice
 from fastprof.tables.program_choice import Chosen, choose_program, choose_text_form, join_pieces
@@ -99,31 +98,27 @@ def get_neighbourhood(tables: TableSet, host: str | None, module: str, instructi
     nearest = set(rows)
     rows = [row for row in near.rows() if row in nearest]
     number = {row: place for place, row in enumerate(rows)}
-    return {
-        "module": chosen.program.title,
-        "host": chosen.host,
-        "instruction": near.module.names[near.centre],
-        "computation": near.module.computation_names[near.computation],
-        "nodes": _describe_nodes(near, rows),
-        "edges": [[number[a], number[b]] for a, b in near.edges() if a in number and b in number],
-        "more": len(near.distances) - len(rows),
-    }
-
-
-def _describe_nodes(near: Neighbourhood, rows: list[int]) -> list[dict[str, Any]]:
-    module = near.module
-    writer = InstructionText(module, choose_text_form("short-txt"))
-    return [
+    writer = InstructionText(near.module, choose_text_form("short-txt"))
+    nodes = [
         {
-            "name": module.names[row],
-            "opcode": module.opcodes[row],
-            "shape": _cut_line(module.shape_text(module.shape_rows[row])),
+            "name": near.module.names[row],
+            "opcode": near.module.opcodes[row],
+            "shape": _cut_line(near.module.shape_text(near.module.shape_rows[row])),
             "distance": near.distances[row],
             "relation": near.relation(row),
             "instruction": _cut_line(writer.line(row)),
         }
         for row in rows
     ]
+    return {
+        "module": chosen.program.title,
+        "host": chosen.host,
+        "instruction": near.module.names[near.centre],
+        "computation": near.module.computation_names[near.computation],
+        "nodes": nodes,
+        "edges": [[number[a], number[b]] for a, b in near.edges() if a in number and b in number],
+        "more": len(near.distances) - len(rows),
+    }
 
 
 def _choose_module(tables: TableSet, host: str | None, module: str) -> Chosen:

@@ -30,7 +30,6 @@ from fastprof.schema.value_classes import dataclass
 
 if TYPE_CHECKING:
     from fastprof.derive.host import Host
-    from fastprof.derive.timeline.counter_tracks import Series
     from fastprof.derive.timeline.derived_track import DerivedTimeline
     from fastprof.derive.timeline.event_groups import StepBand
     from fastprof.tables.table_set import TableSet
@@ -392,15 +391,13 @@ class HostFacts:
 
 def write_facts(path: Path, columns: Mapping[str, Column]) -> None:
     """Write columns to an Arrow IPC file of one row of lists."""
-    arrays = {name: _make_row(column) for name, column in columns.items()}
+    arrays = {}
+    for name, column in columns.items():
+        values = pa.array(column) if isinstance(column, np.ndarray) else column
+        arrays[name] = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
     schema = pa.schema([(name, array.type) for name, array in arrays.items()], {_FORMAT_KEY: FACTS_FORMAT})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema))
-
-
-def _make_row(column: Column) -> pa.Array:
-    values = pa.array(column) if isinstance(column, np.ndarray) else column
-    return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
 
 
 def make_fact_columns(tables: TableSet, number: int, host: Host, derived: DerivedTimeline) -> dict[str, Column]:
@@ -434,7 +431,12 @@ def make_fact_columns(tables: TableSet, number: int, host: Host, derived: Derive
         "group": _narrow(group),
         "gpu.program": _get_gpu_programs(host),
         **_make_flow_columns(host),
-        **_make_counter_columns(series),
+        "counter.process": np.array([counter.process.number for counter in series], np.int32),
+        "counter.name": make_texts([counter.name for counter in series]),
+        "counter.unit": make_texts([counter.unit for counter in series]),
+        "counter.end": count_bounds([len(counter) for counter in series])[1:],
+        "counter.time_ps": _concatenate((counter.time_ps for counter in series), np.int64),
+        "counter.value": _concatenate((counter.value for counter in series), np.float64),
         **_make_derived_columns(derived),
     }
 
@@ -455,17 +457,6 @@ def _make_flow_columns(host: Host) -> dict[str, Column]:
     starts = events.start_ps[pairs.consumer]
     flows = Flows(pairs.producer, pairs.consumer, pairs.kind, ends, starts)
     return {f"flow.{name}": getattr(flows, name) for name in Flows.__dataclass_fields__}
-
-
-def _make_counter_columns(series: Sequence[Series]) -> dict[str, Column]:
-    return {
-        "counter.process": np.array([counter.process.number for counter in series], np.int32),
-        "counter.name": make_texts([counter.name for counter in series]),
-        "counter.unit": make_texts([counter.unit for counter in series]),
-        "counter.end": count_bounds([len(counter) for counter in series])[1:],
-        "counter.time_ps": _concatenate((counter.time_ps for counter in series), np.int64),
-        "counter.value": _concatenate((counter.value for counter in series), np.float64),
-    }
 
 
 def _make_band_columns(bands: Sequence[StepBand]) -> dict[str, Column]:

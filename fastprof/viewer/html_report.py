@@ -73,15 +73,13 @@ def write_html_report(
         yield from _write_block(name, document)
     for level, tile in timeline.tiles.items():
         yield from _write_packed_block(f"tiles-{level}", (tile,))
-    yield from _write_block("session", _describe_session(title, shown, timeline.exact))
+    note = "A saved report."
+    if not timeline.exact:
+        note = "A saved report: at high zoom, its timeline still shows merged events."
+    runs = [{"name": title, "hosts": shown, "newest": True, "open": True, "problem": None}]  # as a server lists them
+    about = {"runs": runs, "directory": False, "title": title, "fastprof": __version__, "note": note}
+    yield from _write_block("session", about)
     yield _END.encode("utf-8")
-
-
-def _describe_session(title: str, hosts: list[str], exact: bool) -> dict[str, Any]:
-    """Return the list of runs, as a server has it, and what this file is."""
-    note = "A saved report." if exact else "A saved report: at high zoom, its timeline still shows merged events."
-    runs = [{"name": title, "hosts": hosts, "newest": True, "open": True, "problem": None}]
-    return {"runs": runs, "directory": False, "title": title, "fastprof": __version__, "note": note}
 
 
 def _make_timeline(profile: Profile, hosts: list[str], cache: CacheFolder | None) -> SavedTimeline:
@@ -162,25 +160,22 @@ _END: Final = (
 
 def _write_head(title: str) -> str:
     modules = json.dumps({"imports": make_import_map()}, separators=(",", ":"))
+    # Nothing is fetched, and only these two scripts run, with the modules that they lead to.
+    scripts = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (modules, _ENTRY))
+    policy = (
+        f"default-src 'none'; script-src {scripts} data: blob:; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     return (
         "<!doctype html>\n"
         '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_make_policy(modules)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="fastprof {__version__}">\n'
         f"<title>{html.escape(escape_text(title))} · fastprof</title>\n"
         f"<style>\n{join_styles()}</style>\n"
         f'<script type="importmap">{modules}</script>\n'
-    )
-
-
-def _make_policy(modules: str) -> str:
-    """Return the policy: nothing is fetched, and only these two scripts run, with the modules that they lead to."""
-    scripts = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (modules, _ENTRY))
-    return (
-        f"default-src 'none'; script-src {scripts} data: blob:; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
     )
 
 

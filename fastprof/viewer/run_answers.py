@@ -19,7 +19,7 @@ from fastprof.viewer.answers import make_answer, make_body
 from fastprof.viewer.page_capture import PageCapture, RollingCapture
 from fastprof.viewer.query import RequestError
 from fastprof.viewer.server_state import ApiCall
-from fastprof.wording.amounts import Steps, parse_step_range
+from fastprof.wording.amounts import parse_step_range
 
 if TYPE_CHECKING:
     from fastprof.analyses.compare import RunFacts
@@ -105,17 +105,14 @@ def begin_or_stop_capture(call: ApiCall) -> Any:
         call.whole("device_level", 1, least=0, most=1),
         call.whole("python_level", 0, least=0, most=1),
     )
-    capture.start(call.all("address"), options, _get_rolling(call))
+    rolling = None
+    if call.given("every_ms") is not None:
+        every_ms = call.whole("every_ms", 0, least=_LEAST_EVERY_MS, most=_LONGEST_EVERY_MS)
+        rolling = RollingCapture(every_ms, call.whole("keep", _KEPT, least=1, most=_MOST_KEPT))
+    elif call.given("keep") is not None:
+        raise RequestError(400, "keep is for repeated captures: with every_ms")
+    capture.start(call.all("address"), options, rolling)
     return capture.state()
-
-
-def _get_rolling(call: ApiCall) -> RollingCapture | None:
-    if call.given("every_ms") is None:
-        if call.given("keep") is not None:
-            raise RequestError(400, "keep is for repeated captures: with every_ms")
-        return None
-    every_ms = call.whole("every_ms", 0, least=_LEAST_EVERY_MS, most=_LONGEST_EVERY_MS)
-    return RollingCapture(every_ms, call.whole("keep", _KEPT, least=1, most=_MOST_KEPT))
 
 
 def _get_page_capture(call: ApiCall) -> PageCapture:
@@ -252,7 +249,11 @@ def _get_report(call: ApiCall) -> Report:
     room."""
     name, run = _get_analysis_name(call.request.path_params["name"]), call.run
     params = _parse_params(name, {key: value for key, value in call.items() if key not in _OWN})
-    hosts, steps = tuple(dict.fromkeys(call.all("host"))), _parse_steps(call.given("steps"))
+    hosts, text = tuple(dict.fromkeys(call.all("host"))), call.given("steps") or ""
+    try:
+        steps = parse_step_range(text) if text.strip() else None
+    except ValueError as error:
+        raise UsageError(f"steps: {error}") from None
 
     def compute() -> Report:  # from a profile of its own, so that none keeps it
         beside = _FIRST_PAGE if name == _FIRST_PAGE[0] else (name,)
@@ -289,16 +290,6 @@ def _get_analysis_name(name: str) -> str:
     return plain
 
 
-def _parse_steps(text: str | None) -> Steps | None:
-    """Parse steps as in ``3:5``. UsageError: these are no steps."""
-    if text is None or not text.strip():
-        return None
-    try:
-        return parse_step_range(text)
-    except ValueError as error:
-        raise UsageError(f"steps: {error}") from None
-
-
 def _parse_params(name: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Parse the parameters of an analysis. UsageError: an unknown parameter, or a value it does not take."""
     fields = {field.name: field for field in runner.list_fields([name])}
@@ -322,24 +313,19 @@ def _write_json(call: ApiCall, report: Report) -> Iterable[bytes]:
         limit = call.whole("limit", -1, least=-1, most=_MOST_ROWS)
         return report_json.chunks(report.answer, None if limit < 0 else limit)
     tables, columns = call.given("tables"), call.given("columns")
+    by_table: dict[str, list[str]] = {}
+    for name in () if columns is None else columns.split(","):  # ops.name is the column name of the table ops
+        table, _, column = name.partition(".")
+        by_table.setdefault(table, []).append(column)
     rows = call.whole("rows", -1, least=-1, most=_MOST_ROWS)
     part = report_json.ReportPart(
         tables=None if tables is None else tables.split(","),
-        columns={} if columns is None else _group_by_table(columns.split(",")),
+        columns=by_table,
         first=call.whole("first", 0, least=0, most=_MOST_ROWS),
         rows=None if rows < 0 else rows,
         most_bytes=call.whole("bytes", _MOST_ROWS, least=1, most=_MOST_ROWS) if call.given("bytes") else None,
     )
     return report_json.write_columns(report.answer, part)
-
-
-def _group_by_table(names: Iterable[str]) -> dict[str, list[str]]:
-    """Group names of columns by table: ``ops.name`` is the column name of the table ops."""
-    columns: dict[str, list[str]] = {}
-    for name in names:
-        table, _, column = name.partition(".")
-        columns.setdefault(table, []).append(column)
-    return columns
 
 
 def _write_csv(table: str, report: Report) -> Iterable[bytes]:

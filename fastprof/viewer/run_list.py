@@ -94,10 +94,22 @@ class RunVersion:
         self._captures = session.captures
         files = dict.fromkeys(file for capture in session.captures for file in capture.program_files)
         self._programs = [watched for file in files if (watched := find_file(file)) is not None]
-        parts = repr(([_get_identity(capture) for capture in session.captures], self._programs))
+        made_by = (__version__, STORE_FORMAT, FACTS_VERSION)
+        identities = []
+        for capture in session.captures:
+            key = "programs alone" if capture.only_programs else make_capture_key(capture, *made_by)
+            identities.append((key or os.urandom(8).hex(), capture.host, capture.salvage))
+        parts = repr((identities, self._programs))
         self.name = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
         self.count = len(self._captures) + len(self._programs)
-        self._folders = _list_folders(session)
+        folders: dict[str, _WatchedFolder] = {}  # of captures that were found in a run, rather than named
+        remarked = {Path(path).name for path in session.log.paths()}
+        for capture in session.captures:
+            if capture.run is not None and capture.source.file is not None:
+                file = Path(os.fsdecode(capture.source.file[2]))
+                folder = folders.setdefault(str(file.parent), _WatchedFolder(str(file.parent), set(remarked)))
+                folder.known.add(show_path(file.name))
+        self._folders = list(folders.values())
         self.check()
 
     def check(self) -> None:
@@ -139,18 +151,6 @@ class _WatchedFolder:
         self._looked_at = changed if time.time_ns() - changed > _SETTLED_NS else None
 
 
-def _list_folders(session: OpenSession) -> list[_WatchedFolder]:
-    """Return the folders of the captures that were found in a run, rather than named."""
-    folders: dict[str, _WatchedFolder] = {}
-    remarked = {Path(path).name for path in session.log.paths()}
-    for capture in session.captures:
-        if capture.run is not None and capture.source.file is not None:
-            file = Path(os.fsdecode(capture.source.file[2]))
-            folder = folders.setdefault(str(file.parent), _WatchedFolder(str(file.parent), set(remarked)))
-            folder.known.add(show_path(file.name))
-    return list(folders.values())
-
-
 def check_capture(capture: Capture) -> None:
     """Raise ChangedError if the file of the capture, compressed or not, is another one by now."""
     watched = capture.source.file
@@ -172,12 +172,6 @@ def make_capture_key(capture: Capture, *more: object) -> str | None:
 
 def _make_changed_error(path: str) -> ChangedError:
     return ChangedError("the file changed since it was loaded; load it again", path=path)
-
-
-def _get_identity(capture: Capture) -> tuple[object, ...]:
-    made_by = (__version__, STORE_FORMAT, FACTS_VERSION)
-    key = "programs alone" if capture.only_programs else make_capture_key(capture, *made_by)
-    return key or os.urandom(8).hex(), capture.host, capture.salvage
 
 
 Row = dict[str, Any]

@@ -171,19 +171,15 @@ def make_hit_list(hosts: Sequence[HostView], wanted: Mapping[int, Bools], order:
     first_hits = _FirstHits(MOST_HITS)
     for host in hosts:
         for at, start, duration in host.store.named(wanted[host.number]):
-            key = _make_sort_keys(host, order, start, duration)
+            if order == START:  # times of a session are from 0 to 2**64
+                key: Keys = start.view(np.uint64) + np.uint64(host.shift_ps % 2**64)
+            elif order == DURATION:
+                key = duration.view(np.uint64) ^ np.uint64(2**63)
+            else:
+                key = np.zeros(len(start), np.uint64)
             first_hits.add(~key if down else key, np.full(len(at), host.number, np.int64), at)
     host_number, at = first_hits.sorted()
     return HitList(host_number, at, first_hits.total)
-
-
-def _make_sort_keys(host: HostView, order: str, start: Int64s, duration: Int64s) -> Keys:
-    """Return numbers in the order that is wanted. Times of a session are from 0 to 2**64."""
-    if order == START:
-        return start.view(np.uint64) + np.uint64(host.shift_ps % 2**64)
-    if order == DURATION:
-        return duration.view(np.uint64) ^ np.uint64(2**63)
-    return np.zeros(len(start), np.uint64)
 
 
 class _FirstHits:

@@ -170,15 +170,11 @@ class Store:
         slices = self._column("slices", SLICE) if self._sections["slices"][1] else np.zeros(0, SLICE)
         columns = (self.start, self.duration, self.name, self.event)
         self.lod = lod.Lod(*columns, self.lanes, self.levels, slices, len(self.names))
-        self._check_tracks()
-
-    def _check_tracks(self) -> None:
-        """Raise DamagedFileError unless tracks follow each other, in events and lanes."""
         records = self.track_records
         for first, count, there in (("first_at", "events", len(self)), ("first_lane", "lanes", len(self.lanes))):
             ends = np.cumsum(records[count], dtype=np.int64)
             if (records[first] != ends - records[count]).any() or (int(ends[-1]) if len(ends) else 0) != there:
-                raise DamagedFileError("tracks are damaged")
+                raise DamagedFileError("tracks are damaged")  # they do not follow each other, in events or lanes
         if any(len(column) != len(records) for column in self._abouts.values()):
             raise DamagedFileError("tracks are damaged")
 

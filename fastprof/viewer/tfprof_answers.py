@@ -208,32 +208,25 @@ class RowTree:
         self.forest = NodeForest(depth)
         self.matches: int | None = None
         if order.holds:
-            self._filter(order.holds)
+            held = self._holding(order.holds)
+            held[0] = False
+            self.matches = int(np.count_nonzero(held))
+            in_view = self.forest.below(held.astype(np.int64)) > 0
+            in_view[0] = True
+            self.place, self.forest = np.flatnonzero(in_view), self.forest.only(in_view)
         if order.by:
-            self._sort(order.by)
+            name, largest_first = order.by.removeprefix("-"), order.by.startswith("-")
+            if name not in SORT_COLUMNS:
+                raise UsageError(f"rows are not sorted by {name!r}{suggest_name(name, SORT_COLUMNS)}")
+            if name == "name":
+                key = rank_names(shown.names)
+            else:
+                key = get_amounts(shown, name.removeprefix(_SUM), sums=name.startswith(_SUM))
+            key = key[self.place]
+            rows = self.forest.sorted(~key if largest_first else key)
+            self.place, self.forest = self.place[rows], NodeForest(self.forest.depth[rows])
         self.is_filtered = bool(order.holds)
         self.ids = shown.row[self.place]
-
-    def _filter(self, text: str) -> None:
-        held = self._holding(text)
-        held[0] = False
-        self.matches = int(np.count_nonzero(held))
-        in_view = self.forest.below(held.astype(np.int64)) > 0
-        in_view[0] = True
-        self.place, self.forest = np.flatnonzero(in_view), self.forest.only(in_view)
-
-    def _sort(self, by: str) -> None:
-        name, largest_first = by.removeprefix("-"), by.startswith("-")
-        if name not in SORT_COLUMNS:
-            raise UsageError(f"rows are not sorted by {name!r}{suggest_name(name, SORT_COLUMNS)}")
-        shown = self.shown
-        if name == "name":
-            key = rank_names(shown.names)
-        else:
-            key = get_amounts(shown, name.removeprefix(_SUM), sums=name.startswith(_SUM))
-        key = key[self.place]
-        rows = self.forest.sorted(~key if largest_first else key)
-        self.place, self.forest = self.place[rows], NodeForest(self.forest.depth[rows])
 
     def _holding(self, text: str) -> Flags:
         holds = pc.match_substring(self.shown.names, text, ignore_case=True)
@@ -355,9 +348,12 @@ def make_stacks_document(view: TfprofView, select: Sequence[str]) -> dict[str, A
     in_view &= (total > 0) & (shown.forest.depth <= _DEEPEST)
     in_view[0] = True
     forest, rows = shown.forest.only(in_view), np.flatnonzero(in_view)
+    unit = "bytes" if figure.endswith("bytes") else None
+    if figure.endswith("micros"):
+        unit = "ps" if view.recorded.is_capture else "us"
     return {
         "figure": figure,
-        "unit": _get_unit(view, figure),
+        "unit": unit,
         "total": str(total[0]),
         "left_out": int(np.count_nonzero(total > 0) - np.count_nonzero(total[rows] > 0)),
         "boxes": _make_columns(
@@ -366,12 +362,6 @@ def make_stacks_document(view: TfprofView, select: Sequence[str]) -> dict[str, A
         ),
         "lines": _list_lines(shown.names, shown.forest.end, own, total),
     }  # fmt: skip
-
-
-def _get_unit(view: TfprofView, figure: str) -> str | None:
-    if figure.endswith("micros"):
-        return "ps" if view.recorded.is_capture else "us"
-    return "bytes" if figure.endswith("bytes") else None
 
 
 def _list_lines(names: pa.Array, end: Ints, own: Ints, total: Ints) -> dict[str, Any]:
@@ -461,6 +451,23 @@ def answer_rows(call: ApiCall) -> Any:
     first = call.whole("first", 0, least=0)
     wanted = lines[first : first + call.whole("rows", _USUAL_ROWS, least=0, most=_MOST_ROWS)].astype(np.int64)
     at = np.flatnonzero(tree.ids[lines] == call.whole("row")) if call.given("row") else lines[:0]
+    root = {name: str(view.shown.totals[place, 0]) for place, name in enumerate(FIGURES)}
+    if view.recorded.is_capture:  # times as rows have them
+        root |= {name: str(get_amounts(view.shown, name, sums=True)[0]) for name in (*FIGURES[:3], BEYOND[0])}
+    rows, columns = tree.shown.at(tree.place[wanted]), _choose_columns(view, parse_options(call).select)
+    table = _rename_exact(make_view_table(rows, view.recorded, columns))
+    state = np.where(tree.is_leaf(wanted), "", np.where(is_open[wanted], "open", "closed"))
+    own: list[tuple[str, str, list[Any]]] = [
+        ("id", "int64", tree.ids[wanted].tolist()),
+        ("depth", "int64", tree.forest.depth[wanted].tolist()),
+        ("state", "string", state.tolist()),
+        ("label", "string", [make_label(view.view, tree, row) for row in wanted.tolist()]),
+        ("name", "string", [cut_text(rows.names, place) for place in range(len(wanted))]),
+    ]
+    described = [
+        {"name": name, "type": kind, "unit": None, "description": None, "values": values} for name, kind, values in own
+    ]
+    described += describe_columns(table)
     return {
         "open": depth,
         "lines": len(lines),
@@ -468,8 +475,8 @@ def answer_rows(call: ApiCall) -> Any:
         "matches": tree.matches,
         "first": first,
         "at": int(at[0]) if len(at) else None,
-        "root": _describe_root(view),
-        "table": _make_rows_table(view, tree, wanted, is_open[wanted], parse_options(call).select),
+        "root": root,
+        "table": {"table": "tfprof_view", "length": len(wanted), "columns": described},
     }
 
 
@@ -479,34 +486,6 @@ def _make_tree(call: ApiCall) -> RowTree:
     key = (call.run.identity, call.given("host"), name, view.options, order)
     tree: RowTree = call.state.trees.of(key, lambda: RowTree(view.shown, name, order))
     return tree
-
-
-def _make_rows_table(
-    view: TfprofView, tree: RowTree, rows: Ints, is_open: Any, select: Sequence[str]
-) -> dict[str, Any]:
-    """Return rows of the tree, by column."""
-    part = view.shown.at(tree.place[rows])
-    table = _rename_exact(make_view_table(part, view.recorded, _choose_columns(view, select)))
-    state = np.where(tree.is_leaf(rows), "", np.where(is_open, "open", "closed"))
-    own: list[tuple[str, str, list[Any]]] = [
-        ("id", "int64", tree.ids[rows].tolist()),
-        ("depth", "int64", tree.forest.depth[rows].tolist()),
-        ("state", "string", state.tolist()),
-        ("label", "string", [make_label(view.view, tree, row) for row in rows.tolist()]),
-        ("name", "string", [cut_text(part.names, place) for place in range(len(rows))]),
-    ]
-    columns = [
-        {"name": name, "type": kind, "unit": None, "description": None, "values": values} for name, kind, values in own
-    ]
-    return {"table": "tfprof_view", "length": len(rows), "columns": [*columns, *describe_columns(table)]}
-
-
-def _describe_root(view: TfprofView) -> dict[str, str]:
-    """Return the sums of all, times as rows have them."""
-    sums = {name: str(view.shown.totals[place, 0]) for place, name in enumerate(FIGURES)}
-    if view.recorded.is_capture:
-        sums |= {name: str(get_amounts(view.shown, name, sums=True)[0]) for name in (*FIGURES[:3], BEYOND[0])}
-    return sums
 
 
 def _rename_exact(table: pa.Table) -> pa.Table:

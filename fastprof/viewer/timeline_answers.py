@@ -128,7 +128,10 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
     shown = repr(cut_name(sought, 100))
     if len(sought) > _MOST_LETTERS:
         raise RequestError(400, f"what is searched for has at most {_MOST_LETTERS:,} characters")
-    if mode == REGEX and _measure_pattern(sought) > _MOST_STATES:
+    size = len(sought)  # a lower bound, with repetitions written out
+    for least, most in re.findall(r"\{(\d{1,9})(?:,(\d{0,9}))?\}", sought) if mode == REGEX else ():
+        size *= max(int(least), int(most or 0), 1)
+    if mode == REGEX and size > _MOST_STATES:
         raise RequestError(400, f"the regular expression {shown} is too large")
     find = pc.match_substring if mode == SUBSTRING else pc.match_substring_regex
     until = time.monotonic() + _MOST_S
@@ -147,14 +150,6 @@ def match_names(names: Sequence[pa.Array], sought: str, mode: str, case: bool) -
     except (UnicodeEncodeError, pa.ArrowException) as error:
         raise RequestError(400, f"{shown} cannot be searched for: {error}") from None
     return np.concatenate(matches)
-
-
-def _measure_pattern(pattern: str) -> int:
-    """Return a lower bound of the size of an expression with its repetitions written out."""
-    size = len(pattern)
-    for least, most in re.findall(r"\{(\d{1,9})(?:,(\d{0,9}))?\}", pattern):
-        size *= max(int(least), int(most or 0), 1)
-    return size
 
 
 def _split_names(names: pa.Array) -> Iterator[pa.Array]:
@@ -195,7 +190,7 @@ def answer_search(call: ApiCall) -> Any:
         counts = host.store.hits(wanted)
         for local in np.flatnonzero(counts).tolist():
             tracks[str(seen.track_id(host, local))] = int(counts[local])
-        some, number = _count_by_name(host, wanted)
+        some, number = _list_name_rows(host, wanted)
         names += number
         rows += some
     rows.sort(key=lambda row: (-int(row["total_ps"]), row["name"], row["host"]))
@@ -208,7 +203,7 @@ def answer_search(call: ApiCall) -> Any:
     }
 
 
-def _count_by_name(host: HostView, wanted: Bools) -> tuple[list[dict[str, Any]], int]:
+def _list_name_rows(host: HostView, wanted: Bools) -> tuple[list[dict[str, Any]], int]:
     """Return a row for each name that has events, the most time first, up to a limit; and how many there are."""
     sums = host.store.range_sums(None, FIRST_PS, LAST_PS)
     places = np.flatnonzero(wanted[sums.name])
@@ -257,30 +252,25 @@ def answer_next_hit(call: ApiCall) -> Any:
     wanted = {host.number: _get_matches(call, host) for host in seen.ready}
     hits = []
     for host in seen.ready:
-        at = _find_hit(host, wanted[host.number], from_ps, here, lane, forward) if wanted[host.number].any() else None
+        if not wanted[host.number].any():
+            continue
+        at_ps = host.to_host(from_ps)
+        if here is not None and here[0].number == host.number:
+            at = host.store.next_hit(wanted[host.number], at_ps, here[1], lane, forward=forward)
+        else:  # at equal times, hosts with lower numbers than that of the place come before it
+            is_before = here is not None and host.number < here[0].number
+            at = host.store.next_hit(wanted[host.number], at_ps + is_before, forward=forward)
         if at is not None:
             hits.append((host.to_session(host.store.event(at).start_ps), host.number, at))
     if not hits:
         return {"hit": None, "number": None}
     start, number, at = min(hits) if forward else max(hits)
     host = seen.hosts[number]
-    before = sum(_count_before(other, wanted[other.number], host, at, start) for other in seen.ready)
+    before = sum(_count_earlier_hits(other, wanted[other.number], host, at, start) for other in seen.ready)
     return {"hit": seen.ref(host, at), "number": before}
 
 
-def _find_hit(
-    host: HostView, wanted: Bools, from_ps: int, here: tuple[HostView, int] | None, lane: int, forward: bool
-) -> int | None:
-    """Return the nearest hit of one host past the place, or None. At equal times, hosts with lower numbers than that of
-    the place come before it."""
-    at_ps = host.to_host(from_ps)
-    if here is not None and here[0].number == host.number:
-        return host.store.next_hit(wanted, at_ps, here[1], lane, forward=forward)
-    before = here is not None and host.number < here[0].number  # its hits of that time come before the place
-    return host.store.next_hit(wanted, at_ps + before, forward=forward)
-
-
-def _count_before(other: HostView, wanted: Bools, host: HostView, at: int, start: int) -> int:
+def _count_earlier_hits(other: HostView, wanted: Bools, host: HostView, at: int, start: int) -> int:
     """Count the hits of ``other`` before that of ``host``."""
     if not wanted.any():
         return 0
@@ -310,7 +300,9 @@ def describe_event(run: ViewedRun, seen: Snapshot, host: HostView, at: int, firs
     count, children = host.store.children(at, _MOST_CHILDREN)
     facts = None if event.derived else _read_event_facts(run, host, track, event)
     stats = facts.stats if facts else _make_derived_stats(host, event)
-    group = _get_group(host, event)
+    group = -1  # none, or not known yet
+    if host.facts is not None:
+        group = host.facts.derived(event.row)[0] if event.derived else host.facts.group(event.row)
     name = host.store.name(event.name)
     long_name = facts.name if facts else next(stats.values("long_name"), "")
     line, row = track.about["name"].partition(" - from ")[0], None if event.derived else event.row
@@ -385,13 +377,6 @@ def _decode_stat(stat: StatValue) -> StatValue:
     from fastprof.derive.ops.tpu_cores import format_accesses  # late: few events have it
 
     return replace(stat, value=format_accesses(stat.payload) or stat.value)
-
-
-def _get_group(host: HostView, event: StoredEvent) -> int:
-    """Return the number of an event's group, or -1 if there is none, or it is not known yet."""
-    if host.facts is None:
-        return -1
-    return host.facts.derived(event.row)[0] if event.derived else host.facts.group(event.row)
 
 
 def _make_derived_stats(host: HostView, event: StoredEvent) -> EventStats:
@@ -487,27 +472,27 @@ def _merge_sums(parts: list[tuple[HostView, NameSums]]) -> dict[str, Any]:
     part, place = expand_ranges(np.zeros_like(counts), counts)
     clipped = np.concatenate([np.zeros(0, np.int64), *(sums.clipped_ps for _, sums in parts)])
     order = np.argsort(-clipped.astype(np.float64), kind="stable")[:_MOST_ROWS]
+    rows = []
+    for i in order.tolist():
+        (host, sums), row = parts[int(part[i])], int(place[i])
+        total, count = int(sums.total_ps[row]), int(sums.count[row])
+        rows.append({
+            "name": host.store.short_name(int(sums.name[row])),
+            "count": count,
+            "total_ps": str(total),
+            "clipped_ps": str(sums.clipped_ps[row]),
+            "mean_ps": None if total == _MOST_PS else str(round(total / count)) if count else "0",
+            "min_ps": str(sums.min_ps[row]),
+            "max_ps": str(sums.max_ps[row]),
+            "at": int(sums.longest[row]),
+            "host": host.name,
+        })  # fmt: skip
     return {
         "events": sum(sums.events for _, sums in parts),
         "total_ps": str(sum(sum(sums.total_ps.tolist()) for _, sums in parts)),
         "clipped_ps": str(sum(clipped.tolist())),
-        "rows": [_make_sums_row(*parts[int(part[i])], int(place[i])) for i in order.tolist()],
+        "rows": rows,
         "more": max(len(place) - _MOST_ROWS, 0),
-    }
-
-
-def _make_sums_row(host: HostView, sums: NameSums, place: int) -> dict[str, Any]:
-    total, count = int(sums.total_ps[place]), int(sums.count[place])
-    return {
-        "name": host.store.short_name(int(sums.name[place])),
-        "count": count,
-        "total_ps": str(total),
-        "clipped_ps": str(sums.clipped_ps[place]),
-        "mean_ps": None if total == _MOST_PS else str(round(total / count)) if count else "0",
-        "min_ps": str(sums.min_ps[place]),
-        "max_ps": str(sums.max_ps[place]),
-        "at": int(sums.longest[place]),
-        "host": host.name,
     }
 
 

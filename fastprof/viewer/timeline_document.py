@@ -12,7 +12,7 @@ import numpy as np
 from fastprof._native import lod
 from fastprof.schema.columns import Int64s, find_runs, reduce_runs
 from fastprof.schema.value_classes import dataclass
-from fastprof.viewer.host_files import Band, Flows
+from fastprof.viewer.host_files import Flows
 from fastprof.viewer.query import LEAST, MOST, RequestError
 from fastprof.viewer.snapshot import HostView, Snapshot
 from fastprof.viewer.store import NAME_LETTERS, cut_name
@@ -37,12 +37,17 @@ def make_timeline_document(run: ViewedRun, first: int = 0, most: int = MOST) -> 
         tracks = {name: column[rows] for name, column in process["tracks"].items()}
         passed += len(process["tracks"]["id"])
         shown += [process | {"tracks": tracks}] if tracks["id"] else []
+    runs = []  # what is shown first: what ran under PyTorch's profiler, else the steps, once they are known
+    for host in seen.ready:
+        if host.store.events and (span := host.store.about.get("run") or (host.facts and host.facts.step_range)):
+            runs.append([host.to_session(time) for time in span])
+    run_ps = [str(min(begin for begin, _ in runs)), str(max(end for _, end in runs))] if runs else None
     return {
         "key": seen.key,
         "state": "ready" if seen.is_whole else "building",
         "origin_ps": str(seen.origin_ps),
         "span_ps": str(seen.span_ps),
-        "run_ps": _get_extent(seen),
+        "run_ps": run_ps,
         "hosts": [
             {
                 "host": host.name,
@@ -59,17 +64,6 @@ def make_timeline_document(run: ViewedRun, first: int = 0, most: int = MOST) -> 
         "processes": shown,
         "more_tracks": max(passed - last, 0),
     }
-
-
-def _get_extent(seen: Snapshot) -> list[str] | None:
-    """Return begin and end of what is shown first, from the origin of the session, or None for all of it: what ran
-    under PyTorch's profiler, else the steps, once they are known."""
-    spans = [
-        [host.to_session(time) for time in run]
-        for host in seen.ready
-        if host.store.events and (run := host.store.about.get("run") or (host.facts and host.facts.step_range))
-    ]
-    return [str(min(begin for begin, _ in spans)), str(max(end for _, end in spans))] if spans else None
 
 
 def _count_events(host: HostView) -> dict[str, int]:
@@ -135,24 +129,21 @@ def make_steps_document(run: ViewedRun, first: int = 0, most: int = MOST_BANDS) 
     for host in seen.ready:
         for band in host.facts.bands if host.facts is not None else ():
             begin = max(first - passed, 0)
-            bands += _list_steps(seen, host, band, slice(begin, begin + most - len(bands)))
+            rows = slice(begin, begin + most - len(bands))
+            columns = (column[rows].tolist() for column in (band.start_ps, band.duration_ps, band.title, band.group))
+            process = None if band.process < 0 else seen.track_id(host, band.process)
+            for start, duration, title, group in zip(*columns, strict=True):
+                bands.append({
+                    "name": cut_name(band.titles[title]),
+                    "start_ps": str(host.to_session(start)),
+                    "duration_ps": str(duration),
+                    "host": host.name,
+                    "process": process,
+                    "track": None,
+                    "group": group,
+                })  # fmt: skip
             passed += len(band.start_ps)
     return {"bands": bands, "more": max(passed - first - len(bands), 0)}
-
-
-def _list_steps(seen: Snapshot, host: HostView, band: Band, rows: slice) -> Iterator[dict[str, Any]]:
-    whole = band.process < 0
-    columns = (band.start_ps, band.duration_ps, band.title, band.group)
-    for start, duration, title, group in zip(*(column[rows].tolist() for column in columns), strict=True):
-        yield {
-            "name": cut_name(band.titles[title]),
-            "start_ps": str(host.to_session(start)),
-            "duration_ps": str(duration),
-            "host": host.name,
-            "process": None if whole else seen.track_id(host, band.process),
-            "track": None,
-            "group": group,
-        }
 
 
 # ---- flows
@@ -182,7 +173,10 @@ def _find_flows(host: HostView, flows: Flows, start_ps: int, end_ps: int, local:
     seen = (np.minimum(flows.from_ps, flows.to_ps) < last) & (np.maximum(flows.from_ps, flows.to_ps) >= first)
     places = np.flatnonzero(seen)
     if len(local) < len(host.store.tracks):
-        spans = _find_row_spans(host, local)
+        records = host.store.raw.track_records
+        mine = records[local[local < len(records)]]
+        spans = np.stack([mine["row"].astype(np.int64), mine["row"].astype(np.int64) + mine["events"]], axis=1)
+        spans = spans[np.argsort(spans[:, 0], kind="stable")].reshape(-1)  # begin and end of these rows, in turn
         for rows in (flows.producer, flows.consumer):
             places = places[np.searchsorted(spans, rows[places], side="right") % 2 == 1]
     return places
@@ -190,14 +184,6 @@ def _find_flows(host: HostView, flows: Flows, start_ps: int, end_ps: int, local:
 
 def _limit_time(time_ps: int) -> int:
     return max(LEAST, min(MOST, time_ps))
-
-
-def _find_row_spans(host: HostView, local: Int64s) -> Int64s:
-    """Return where spans of rows of the capture's events on these tracks begin and end, in turn."""
-    records = host.store.raw.track_records
-    mine = records[local[local < len(records)]]
-    spans = np.stack([mine["row"].astype(np.int64), mine["row"].astype(np.int64) + mine["events"]], axis=1)
-    return spans[np.argsort(spans[:, 0], kind="stable")].reshape(-1)
 
 
 def _add_flow(columns: dict[str, list[Any]], seen: Snapshot, host: HostView, flows: Flows, place: int) -> None:
@@ -282,12 +268,18 @@ def make_saved_timeline(run: ViewedRun, hosts: list[str], most_slices: int) -> S
     finest = tiles[min(tiles)]
     document = make_timeline_document(run)
     document["hosts"] = [host for host in document["hosts"] if host["host"] in hosts]
+    span, counters = int(document["span_ps"]), {}
+    for process in document["processes"]:
+        tracks = process["tracks"]
+        for track, kind in zip(tracks["id"], tracks["kind"], strict=True):
+            if kind == "counter":
+                counters[str(track)] = make_counter_document(run, process["host"], track, 0, span, _COUNTER_WIDTH)
     documents = {
         "timeline": document,
         "levels": {"levels": sorted(tiles)},
         "names": _list_names(seen, tiles.values()),
         "steps": make_steps_document(run),
-        "counters": dict(_make_counters(run, document)),
+        "counters": counters,
     }
     events = sum(host.store.events for host in seen.ready)
     return SavedTimeline(documents, tiles, _count_slices(finest) == events)
@@ -296,7 +288,12 @@ def make_saved_timeline(run: ViewedRun, hosts: list[str], most_slices: int) -> S
 def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
     """Return levels from the coarsest, with one tile for the session, to the finest for which there is room; at least
     one."""
-    coarsest, lanes = _choose_first_level(seen, most_slices)
+    coarsest = max(0, max(seen.span_ps, 1).bit_length() - _SAVED_TILE_BITS)  # one tile covers the session
+    for lanes in _LANES:  # the most lanes of each track for which there is room
+        if _count_slices(_make_whole_tile(seen, coarsest, lanes)) <= most_slices:
+            break
+    else:
+        coarsest = min(coarsest + _SAVED_TILE_BITS, lod.COARSEST)  # too many tracks
     tiles: dict[int, bytes] = {}
     room = most_slices
     for level in range(coarsest, -1, -_BETWEEN_LEVELS):
@@ -309,16 +306,6 @@ def _make_tiles(seen: Snapshot, most_slices: int) -> dict[int, bytes]:
         if int(_read_column(tile, 1, np.uint32).max(initial=1)) <= 1:
             break
     return tiles
-
-
-def _choose_first_level(seen: Snapshot, most_slices: int) -> tuple[int, int | None]:
-    """Return the level at which one tile covers the session, and how many lanes of each track leave room for it. For
-    too many tracks even then the level is coarser."""
-    level = max(0, max(seen.span_ps, 1).bit_length() - _SAVED_TILE_BITS)
-    for lanes in _LANES:
-        if _count_slices(_make_whole_tile(seen, level, lanes)) <= most_slices:
-            return level, lanes
-    return min(level + _SAVED_TILE_BITS, lod.COARSEST), _LANES[-1]
 
 
 def _make_whole_tile(seen: Snapshot, level: int, lanes: int | None) -> bytes:
@@ -353,13 +340,3 @@ def _list_names(seen: Snapshot, tiles: Any) -> dict[str, dict[str, str]]:
             numbers_of_hosts.setdefault(number, set()).update(np.unique(names[hosts == number]).tolist())
     by_host = {seen.hosts[number]: sorted(names) for number, names in numbers_of_hosts.items()}
     return {host.name: {str(name): host.store.short_name(name) for name in names} for host, names in by_host.items()}
-
-
-def _make_counters(run: ViewedRun, document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield every counter over the whole session, by track."""
-    span = int(document["span_ps"])
-    for process in document["processes"]:
-        tracks = process["tracks"]
-        for track, kind in zip(tracks["id"], tracks["kind"], strict=True):
-            if kind == "counter":
-                yield str(track), make_counter_document(run, process["host"], track, 0, span, _COUNTER_WIDTH)

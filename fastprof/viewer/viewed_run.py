@@ -127,6 +127,13 @@ class EventOps:
         programs = self._programs(seen.number)
         program = _find_program(programs, op)
         number = op.program if program is None else program.id
+        hlo = None
+        if program is not None:  # the text that names the program among all, and the instruction if it has that
+            titles = [known.title for known in programs.values()]
+            text = program.title if titles.count(program.title) == 1 else str(program.id % 2**64)
+            module = self._module(program) if op.instruction else None
+            has = module is not None and int(module.find([op.instruction])[0]) >= 0
+            hlo = {"module": text, "instruction": op.instruction if has else None}
         has_ops = op.of_program and program is not None and self._has_ops(seen, program.id)
         title = "" if program is None else program.title
         device = f"{title} {op.device}".strip() if op.device else title if has_ops else ""
@@ -137,7 +144,7 @@ class EventOps:
             "instruction": op.instruction or None,
             "name": op.name or None,
             "category": op.category or None,
-            "hlo": None if program is None else self._hlo(programs, program, op.instruction),
+            "hlo": hlo,
             "op_stats": {key: text[:_MOST_LETTERS] for key, text in searches.items() if text} or None,
         }
 
@@ -187,14 +194,6 @@ class EventOps:
             return None
         title = seen.stat("hlo_module") or "" if instruction else ""
         return _EventOp(program, title, instruction, "" if name == instruction else name, search=name, host=name)
-
-    def _hlo(self, programs: dict[int, Program], program: Program, instruction: str) -> dict[str, str | None]:
-        """Return the text that names the program among all, and the instruction if the program has it."""
-        titles = [known.title for known in programs.values()]
-        title = program.title if titles.count(program.title) == 1 else str(program.id % 2**64)
-        module = self._module(program) if instruction else None
-        has = module is not None and int(module.find([instruction])[0]) >= 0
-        return {"module": title, "instruction": instruction if has else None}
 
     # ---- what several events need
 

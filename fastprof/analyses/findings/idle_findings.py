@@ -31,7 +31,7 @@ from fastprof.analyses.findings.facts import (
 from fastprof.analyses.findings.op_findings import describe_use
 from fastprof.analyses.findings.step_findings import sum_slow_step_time
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, LargestGaps
+from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS
 from fastprof.derive.communication.communication_remarks import is_filled_by_copies
 from fastprof.derive.devices.communication_kinds import WITH_HOST
 from fastprof.derive.devices.op_names import PYTORCH, TENSORFLOW, is_frame
@@ -40,7 +40,7 @@ from fastprof.derive.steps.event_origin import parse_frame, waits_for_device
 from fastprof.derive.steps.host_calls import asks_queue
 from fastprof.derive.steps.step_advice import make_faster
 from fastprof.derive.steps.step_source import CERTAINTY
-from fastprof.schema.columns import Bools, sum_unbounded
+from fastprof.schema.columns import sum_unbounded
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late
 from fastprof.wording.quantities import count_noun, format_measure, format_size, format_time
@@ -127,9 +127,12 @@ def find_idle_time(facts: DiagnosisFacts) -> Iterator[Finding]:
                 f"During {format_time(beside)} of it, other threads launch, copy or compile, or another device works: "
                 "that part may remain."
             )
+        title = _make_title(facts, topic)
+        if known is not None:
+            title += _format_share(facts.names.add_caller(known), time[known] / max(time.total(), 1))
         yield Finding(
             cause,
-            _make_title(facts, topic) + _format_place(facts, time, known),
+            title,
             cost,
             _judge_certainty(facts, cause, event),
             f"gaps.by_cause?cause={recorded}",
@@ -152,13 +155,6 @@ def _get_main_event(time: Counter[str | None]) -> str | None:
     """Return what explains the most time of a cause of gaps, or None if more is unexplained."""
     event, _ = max(time.items(), key=lambda entry: entry[1], default=(None, 0))
     return event
-
-
-def _format_place(facts: DiagnosisFacts, time: Counter[str | None], event: str | None) -> str:
-    """Return the end of a title: what explains the cause, with its share unless that is nearly all."""
-    if event is None:
-        return ""
-    return _format_share(facts.names.add_caller(event), time[event] / max(time.total(), 1))
 
 
 def _format_share(name: str, share: float) -> str:
@@ -281,7 +277,13 @@ def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
         return NEVER
     every, pieces = facts.gaps, facts.gaps.pieces(recorded)
     if recorded in EARLY:
-        pieces = pieces[_is_early(facts, pieces)]
+        steps = facts.time_by_step[0]
+        steps = steps[steps != BETWEEN_STEPS]
+        is_early = np.zeros(len(pieces), np.bool_)
+        if len(steps) >= _FEWEST_STEPS:  # in the first step, or before any wait of later steps
+            later = pieces.start_ps[pieces.step > steps[0]].min(initial=np.iinfo(np.int64).max)
+            is_early |= (pieces.step == steps[0]) | ((pieces.step == BETWEEN_STEPS) & (pieces.start_ps < later))
+        pieces = pieces[is_early]
     times: dict[tuple[str, str], list[int]] = {}
     for place, time_ps in zip(pieces.device.tolist(), pieces.duration_ps.tolist(), strict=True):
         times.setdefault((every.hosts[every.host_of[place]], every.devices[place]), []).append(time_ps)
@@ -295,17 +297,6 @@ def find_one_time_waits(facts: DiagnosisFacts, cause: str) -> OneTimeWaits:
     if not all(waits):
         return NEVER
     return OneTimeWaits(sum(map(len, waits)), sum(map(sum, waits)), max(map(max, waits)))
-
-
-def _is_early(facts: DiagnosisFacts, pieces: LargestGaps) -> Bools:
-    """Return which waits are in the first step or begin before any wait of later steps; none if there are few steps."""
-    steps = facts.time_by_step[0]
-    steps = steps[steps != BETWEEN_STEPS]
-    if len(steps) < _FEWEST_STEPS:
-        return np.zeros(len(pieces), np.bool_)
-    later = pieces.start_ps[pieces.step > steps[0]].min(initial=np.iinfo(np.int64).max)
-    early: Bools = (pieces.step == steps[0]) | ((pieces.step == BETWEEN_STEPS) & (pieces.start_ps < later))
-    return early
 
 
 _MUCH_LONGER: Final = 10
@@ -367,9 +358,12 @@ def _add_input(facts: DiagnosisFacts, finding: Finding) -> Finding:
 def _name_iterator(facts: DiagnosisFacts, finding: Finding) -> Finding:
     row = find_slow_pipeline(facts, finding)
     event = finding.annotation
-    if row is None and event is not None and (kind := _find_queue_cause(facts, event)) is not None:
-        return replace(finding, advice=facts.advise(kind))
     if row is None:
+        is_queue = event is not None and asks_queue(event)
+        if _OF_WORKERS.search(event or "") or (is_queue and facts.loader.has_workers):
+            return replace(finding, advice=facts.advise(advice.WITH_WORKERS))
+        if is_queue:
+            return replace(finding, advice=facts.advise(advice.OF_QUEUE))
         return replace(finding, advice=f"{make_faster(event)}{_advise_loading_ahead(facts, finding)}")
     in_python = finding.advice == _ONE_AT_A_TIME
     suggestion = None if in_python and "num_parallel_calls" in (row.suggestion or "") else row.suggestion
@@ -398,14 +392,6 @@ def _advise_loading_ahead(facts: DiagnosisFacts, finding: Finding) -> str:
     if 2 * facts.loader.waited_ps < max(finding.cost_ps or 0, 1):
         return finding.advice
     return facts.advise(advice.OF_LOADER_ON_CPU if facts.hardware == CPU_ONLY else advice.OF_LOADER)
-
-
-def _find_queue_cause(facts: DiagnosisFacts, event: str) -> str | None:
-    """Return the cause for advice if the event waits for loader workers or a queue, else None."""
-    is_queue = asks_queue(event)
-    if _OF_WORKERS.search(event) or (is_queue and facts.loader.has_workers):
-        return advice.WITH_WORKERS
-    return advice.OF_QUEUE if is_queue else None
 
 
 _OF_WORKERS: Final = compile_late(r"_MultiProcessingDataLoaderIter|dataloader\.py.* (?:_try_get_data|_get_data)$")
@@ -482,7 +468,10 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
         row = max(traced, key=lambda row: int(row.self_ps))
         calls, times = count_noun(row.calls, "call", "calls"), count_noun(row.tracing_count, "time", "times")
         words.append(f"{calls} of {row.name} traced it; since the program began it was traced {times}.")
-    by_step = {step: time_ps for step, time_ps in _sum_step_time(facts, finding.cause).items() if step != BETWEEN_STEPS}
+    steps, time = facts.time_by_step
+    time_ps = time[:, GAP_CAUSES.index(finding.cause)]
+    spent = dict(zip(steps[time_ps > 0].tolist(), time_ps[time_ps > 0].tolist(), strict=True))
+    by_step = {step: time_ps for step, time_ps in spent.items() if step != BETWEEN_STEPS}
     count = facts.figures(reports.Steps).step_count or 0
     if by_step:
         most_ps = max(by_step.values())
@@ -498,7 +487,10 @@ def _add_compilation(facts: DiagnosisFacts, finding: Finding) -> Finding:
     if functions:
         known = _name_compiled_functions(facts, known, functions)
         known = replace(known, advice=recompilation.advise(functions[:_FUNCTIONS], finding.advice))
-    if _is_only_first(facts, finding.cause, count):
+    # A GPU step begins with its work, so that what prepares the first one is in no step.
+    in_first = spent.get(BETWEEN_STEPS, 0) + spent.get(0, 0)
+    is_only_first = bool(spent) and in_first >= FIRST_STEP * sum(spent.values())
+    if is_only_first and count >= _FEWEST_STEPS and 0 in steps:
         is_known = any(row.changes for own in functions for row in own)
         return replace(known, certainty=LIKELY, advice=known.advice if is_known else _ONLY_FIRST, is_once=True)
     return known
@@ -525,53 +517,31 @@ _FUNCTIONS: Final = 2
 """Most functions whose changes the finding describes; the table recompilations has all."""
 
 
-def _sum_step_time(facts: DiagnosisFacts, cause: str) -> dict[int, int]:
-    """Return the time of a cause on all devices, by step and BETWEEN_STEPS; steps without any are left out."""
-    steps, time = facts.time_by_step
-    spent = time[:, GAP_CAUSES.index(cause)]
-    return dict(zip(steps[spent > 0].tolist(), spent[spent > 0].tolist(), strict=True))
-
-
-def _is_only_first(facts: DiagnosisFacts, cause: str, step_count: int) -> bool:
-    """Return whether nearly all time of the cause is in step 0 or before it.
-
-    A GPU step begins with its work, so that what prepares the first one is in no step."""
-    spent, steps = _sum_step_time(facts, cause), facts.time_by_step[0]
-    if step_count < _FEWEST_STEPS or not spent or 0 not in steps:
-        return False
-    return spent.get(BETWEEN_STEPS, 0) + spent.get(0, 0) >= FIRST_STEP * sum(spent.values())
-
-
 def _add_transfer(facts: DiagnosisFacts, finding: Finding) -> Finding:
     """Describe copies by direction, the longest exposed ones first."""
     rows = [row for row in facts.rows(reports.Communication.kinds) if row.scope == WITH_HOST and row.exposed_ps]
     rows = sorted(rows, key=lambda row: -int(row.exposed_ps))
-    words = [_describe_copies(row) for row in rows if row.exposed_ps * 20 >= rows[0].exposed_ps]
-    known = replace(finding, detail=" ".join(words) or None, advice=_advise_on_copies(facts, finding, rows))
+    words = []
+    for row in rows:
+        if row.exposed_ps * 20 >= rows[0].exposed_ps:
+            exposed, total = format_time(row.exposed_ps), format_time(row.time_ps)
+            count = count_noun(row.occurrences, "operation", "operations")
+            move, take = ("moves", "takes") if row.occurrences == 1 else ("move", "take")
+            size = "" if row.moved_bytes is None else f" {move} {format_size(row.moved_bytes)} and"
+            words.append(f"{count} ({row.kind}){size} {take} {total}; {exposed} of that is exposed.")
+    known = replace(finding, detail=" ".join(words) or None)
+    exposed_ps = {row.kind: row.exposed_ps for row in rows}
+    for kind, cause in (("copy host to device", advice.TO_DEVICE), ("copy device to host", advice.TO_HOST)):
+        if exposed_ps.get(kind, 0) >= _ONE_WAY * sum(exposed_ps.values()) > 0:
+            known = replace(known, advice=facts.advise(cause))
+            break
     if not is_filled_by_copies(facts.table(reports.Communication.devices), facts.table(reports.Communication.kinds)):
         return known
     return replace(known, advice=facts.advise(advice.MORE_THAN_COMPUTE))
 
 
-def _advise_on_copies(facts: DiagnosisFacts, finding: Finding, rows: Sequence[reports.Communication.kinds]) -> str:
-    """Return advice on the copy direction that devices wait for, or on both."""
-    exposed = {row.kind: row.exposed_ps for row in rows}
-    for kind, cause in (("copy host to device", advice.TO_DEVICE), ("copy device to host", advice.TO_HOST)):
-        if exposed.get(kind, 0) >= _ONE_WAY * sum(exposed.values()) > 0:
-            return facts.advise(cause)
-    return finding.advice
-
-
 _ONE_WAY: Final = 0.9
 """Least share of copy time at which one direction gets its own advice."""
-
-
-def _describe_copies(row: reports.Communication.kinds) -> str:
-    exposed, total = format_time(row.exposed_ps), format_time(row.time_ps)
-    count = count_noun(row.occurrences, "operation", "operations")
-    move, take = ("moves", "takes") if row.occurrences == 1 else ("move", "take")
-    size = "" if row.moved_bytes is None else f" {move} {format_size(row.moved_bytes)} and"
-    return f"{count} ({row.kind}){size} {take} {total}; {exposed} of that is exposed."
 
 
 def _add_launch(facts: DiagnosisFacts, finding: Finding) -> Finding:

@@ -247,16 +247,14 @@ def _join_kernels(kernels: Sequence[tuple[str, str | None]], ops: list[str]) -> 
     back = [(row, normalize_kernel_name(name), op) for row, (name, op) in enumerate(kernels)][::-1]
     rows = {name: row for row, name, _ in back} | {name: row for row, name, op in back if not op}
     rows |= {f"{op}/{name}": row for row, name, op in back if op}  # as PyTorch names ops
-    keys = [_make_kernel_key(name) for name in ops]
+    keys = []
+    for name in ops:
+        of, apart, kernel = name.partition("/")
+        has_kernel = bool(apart) and "::" in of
+        keys.append(f"{of}/{normalize_kernel_name(kernel)}" if has_kernel else normalize_kernel_name(name))
     taken = set(keys)
     alone = [row for row, name, op in reversed(back) if name not in taken and f"{op}/{name}" not in taken]
     return [rows.get(key, -1) for key in keys], alone
-
-
-def _make_kernel_key(op: str) -> str:
-    """Return the name by which kernels are looked up for an op, with the kernel's name if the op's name has it."""
-    of, apart, kernel = op.partition("/")
-    return f"{of}/{normalize_kernel_name(kernel)}" if apart and "::" in of else normalize_kernel_name(op)
 
 
 def find_single_precision(kernels: reports.KernelStats.kernels) -> list[bool]:
@@ -386,7 +384,11 @@ def _make_bound(
 ) -> Finding:
     """Make a finding that costs at most the time of these nodes."""
     cost = facts.per_device(nodes.time_us * _PER_MICRO)
-    evidence = _locate_op(facts, nodes.longest, nodes.op)
+    device_op = f"{nodes.longest}:{nodes.op}"  # op stats name device ops by node and type
+    if device_op in facts.columns(reports.OpStats.device_ops).name.to_pylist():
+        evidence = f"op_stats.device_ops?name={quote(device_op, safe='')}"
+    else:
+        evidence = f"op_stats.host_ops?name={quote(nodes.longest, safe='')}"
     return Finding(cause, title, cost, POSSIBLE, evidence, text, is_bound=True, host=graph.host, op=nodes.longest)
 
 
@@ -409,14 +411,6 @@ def _find_costly(facts: DiagnosisFacts, graph: AdvisorResult) -> Iterator[Findin
         op=name,
         detail=f"In an average step: {', '.join(spelt)}.{where}",
     )
-
-
-def _locate_op(facts: DiagnosisFacts, node: str, op: str) -> str:
-    """Return the row of an op in op stats, which names device ops by node and type."""
-    name = f"{node}:{op}"
-    if name in facts.columns(reports.OpStats.device_ops).name.to_pylist():
-        return f"op_stats.device_ops?name={quote(name, safe='')}"
-    return f"op_stats.host_ops?name={quote(node, safe='')}"
 
 
 def describe_use(facts: DiagnosisFacts) -> str:

@@ -7,7 +7,7 @@ sentences mark this as likely.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Final
 
@@ -168,7 +168,17 @@ def describe_function(own: Sequence[Recompilation], host_count: int = 1) -> str:
     traced = framework == TENSORFLOW and not any(row.compilation.program for row in own)
     times = f"{'retraced' if traced else 'recompiled'} {_count_times(len(own))}{_format_steps(own)}"
     where = f" on {own[0].host}" if host_count > 1 else ""
-    return f"{name} was {times}{where}, taking {format_time(sum_time(own))}: {_describe_changes(own)}."
+    groups: dict[tuple[str, tuple[str | None, ...]], list[Compilation]] = {}
+    for row in own:
+        arguments = tuple(change.argument for change in row.changes if change.kind == row.kind)
+        groups.setdefault((row.kind, arguments[:_SHOWN]), []).append(row.compilation)
+    ordered = sorted(groups.values(), key=lambda group: -len(group))
+    texts = [_describe_group(group) for group in ordered[:_SHOWN]]
+    if len(ordered) > 1:
+        texts = [f"{_count_times(len(group))} {text}" for group, text in zip(ordered, texts, strict=False)]
+    if left := len(own) - sum(map(len, ordered[:_SHOWN])):
+        texts.append(f"{_count_times(left)} other changes")
+    return f"{name} was {times}{where}, taking {format_time(sum_time(own))}: {'; '.join(texts)}."
 
 
 def _count_times(count: int) -> str:
@@ -186,19 +196,6 @@ def _format_steps(own: Sequence[Recompilation]) -> str:
         return f" (steps {steps[0]} to {steps[-1]})"
     shown = ", ".join(map(str, steps[:_SHOWN]))
     return f" (steps {shown} and {len(steps) - _SHOWN:,} more)" if len(steps) > _SHOWN else f" (steps {shown})"
-
-
-def _describe_changes(own: Sequence[Recompilation]) -> str:
-    groups: dict[tuple[str, tuple[str | None, ...]], list[Compilation]] = {}
-    for row in own:
-        arguments = tuple(change.argument for change in row.changes if change.kind == row.kind)
-        groups.setdefault((row.kind, arguments[:_SHOWN]), []).append(row.compilation)
-    ordered = sorted(groups.values(), key=lambda group: -len(group))
-    texts = [_describe_group(group) for group in ordered[:_SHOWN]]
-    if len(ordered) > 1:
-        texts = [f"{_count_times(len(group))} {text}" for group, text in zip(ordered, texts, strict=False)]
-    left = len(own) - sum(map(len, ordered[:_SHOWN]))
-    return "; ".join(texts) + (f"; {_count_times(left)} other changes" if left else "")
 
 
 def _describe_group(group: Sequence[Compilation]) -> str:
@@ -371,25 +368,19 @@ def advise(functions: Sequence[Sequence[Recompilation]], general: str) -> str:
     """Return the advice for functions, each by its most frequent change. ``general``: that for unknown changes."""
     named: dict[str, list[str]] = {}
     for own in functions:
-        for text in _list_advice(own, general):
-            named.setdefault(text, []).append(own[0].compilation.function)
+        framework, function = own[0].compilation.framework, own[0].compilation.function
+        counts = Counter(row.kind for row in own)
+        kind = max(counts, key=lambda kind: (counts[kind], kind not in ("", NOTHING)))
+        by_kind = _ADVICE.get(framework, {})
+        change = by_kind.get(kind, by_kind.get(CONSTANT, general) if kind == INSTRUCTIONS else general)
+        if framework == TENSORFLOW and function in _OF_KERAS:
+            change = _SHAPES_OF_KERAS
+        elif framework == TENSORFLOW and kind == SHAPE and not any(row.compilation.program for row in own):
+            change = _SHAPES_OF_TRACES
+        reasons = dict.fromkeys(row.compilation.reason or "" for row in own)
+        recording = [_TO_RECORD.get((framework, reason)) for reason in reasons]
+        for text in (change, *filter(None, recording)):
+            named.setdefault(text, []).append(function)
     texts = [text.replace("{}", join_words(list(dict.fromkeys(names)))) for text, names in named.items()]
     frameworks = dict.fromkeys(own[0].compilation.framework for own in functions)
     return " ".join([*texts, *(_OWN_MEANS[each] for each in frameworks if each in _OWN_MEANS and texts[0] != general)])
-
-
-def _list_advice(own: Sequence[Recompilation], general: str) -> Iterator[str]:
-    """Yield the advice for a function, with {} for its name, then advice on recording."""
-    framework, function = own[0].compilation.framework, own[0].compilation.function
-    counts = Counter(row.kind for row in own)
-    kind = max(counts, key=lambda kind: (counts[kind], kind not in ("", NOTHING)))
-    texts = _ADVICE.get(framework, {})
-    first = texts.get(kind, texts.get(CONSTANT, general) if kind == INSTRUCTIONS else general)
-    if framework == TENSORFLOW and function in _OF_KERAS:
-        first = _SHAPES_OF_KERAS
-    elif framework == TENSORFLOW and kind == SHAPE and not any(row.compilation.program for row in own):
-        first = _SHAPES_OF_TRACES
-    yield first
-    for reason in dict.fromkeys(row.compilation.reason or "" for row in own):
-        if text := _TO_RECORD.get((framework, reason)):
-            yield text

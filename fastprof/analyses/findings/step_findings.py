@@ -134,14 +134,22 @@ def _find_unexplained_steps(facts: DiagnosisFacts) -> _SlowSteps:
     known: _SlowSteps | None = facts.memo.get("slow")
     if known is not None:
         return known
-    slow = _list_slow_steps(facts)
-    causes = _sum_excess_causes(facts, list(slow))
-    unnamed = (*UNNAMED, ONCE) if _is_once(facts) else UNNAMED
-    slow = {
-        step: rows
-        for step, rows in slow.items()
-        if not _is_named(causes[step], unnamed) and not is_waiting(causes, rows, step)
-    }
+    by_host: dict[int, dict[str, list[SlowStepRow]]] = {}
+    for row in facts.rows(reports.Steps.slow_steps):
+        if row.step is not None:
+            by_host.setdefault(row.step, {}).setdefault(row.host, []).append(row)
+    causes = _sum_excess_causes(facts, list(by_host))
+    steps, time = facts.time_by_step
+    once_ps = time[steps != BETWEEN_STEPS, CAUSE_NAMES.index(ONCE)]
+    is_once = int(np.count_nonzero(10 * once_ps > once_ps.max(initial=0))) == 1 and len(steps) > 1
+    unnamed = (*UNNAMED, ONCE) if is_once else UNNAMED
+    slow: dict[int, list[SlowStepRow]] = {}
+    for step, hosts in by_host.items():
+        rows = max(hosts.values(), key=lambda rows: int(rows[0].excess_ps))  # of the host furthest above the median
+        beyond = causes[step]
+        is_named = 2 * sum(beyond[cause] for cause in unnamed) <= beyond.total()  # they explain half of the excess
+        if not is_named and not is_waiting(causes, rows, step):
+            slow[step] = rows
     is_rare = len(slow) <= RARE * (facts.figures(reports.Steps).step_count or 0)
     unexplained = _SlowSteps(slow if is_rare else {}, causes, unnamed)
     facts.memo["slow"] = unexplained
@@ -162,6 +170,10 @@ def find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
     times = first.duration_ps / max(first.median_ps, 1)
     known, event, time_ps = _explain_step(facts, rows, slow_steps.causes[worst], worst)
     detail = f"In step {worst}, {event} explains {format_time(time_ps)} more than usual." if event else None
+    if known is not None:
+        what, took = format_slow_kind(known.kind, known.what), format_time(known.time_ps)
+        usual = f" instead of {format_time(known.usual_ps)}" if known.usual_ps else "; typical steps have none"
+        detail = f"In step {worst}, {what} takes {took}{usual}."
     yield Finding(
         "slow_step",
         f"{several} up to {times:.1f} times the median",
@@ -173,7 +185,7 @@ def find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
         step=worst,
         op=known.what if known and known.kind == "op" else None,
         annotation=known.what if known and known.kind in ("annotation", "python", "event") else event,
-        detail=detail if known is None else _describe_longer(known, worst),
+        detail=detail,
     )
 
 
@@ -199,21 +211,6 @@ def _explain_step(
     return None, event, facts.per_device(beyond[cause])
 
 
-def _describe_longer(row: SlowStepRow, step: int) -> str:
-    what, took = format_slow_kind(row.kind, row.what), format_time(row.time_ps)
-    usual = f" instead of {format_time(row.usual_ps)}" if row.usual_ps else "; typical steps have none"
-    return f"In step {step}, {what} takes {took}{usual}."
-
-
-def _list_slow_steps(facts: DiagnosisFacts) -> dict[int, list[SlowStepRow]]:
-    """Find what took longer in each outlier step, on the host furthest above the median."""
-    of_step: dict[int, dict[str, list[SlowStepRow]]] = {}
-    for row in facts.rows(reports.Steps.slow_steps):
-        if row.step is not None:
-            of_step.setdefault(row.step, {}).setdefault(row.host, []).append(row)
-    return {step: max(hosts.values(), key=lambda rows: int(rows[0].excess_ps)) for step, hosts in of_step.items()}
-
-
 def _sum_excess_causes(facts: DiagnosisFacts, slow: Iterable[int]) -> dict[int, Counter[str | None]]:
     """Measure the time of each cause above its median over all steps, by outlier step."""
     steps, time = facts.time_by_step
@@ -230,18 +227,6 @@ def is_waiting(causes: Mapping[int, Counter[str | None]], rows: list[SlowStepRow
     """Return whether the step only waits until devices have done what earlier steps started."""
     computes = 2 * causes[step][None] > causes[step].total()
     return computes and rows[0].duration_ps > DISPATCHED * rows[0].median_ps
-
-
-def _is_named(beyond: Counter[str | None], unnamed: Sequence[str | None]) -> bool:
-    """Return whether named causes explain half of what the step takes beyond the median."""
-    return 2 * sum(beyond[cause] for cause in unnamed) <= beyond.total()
-
-
-def _is_once(facts: DiagnosisFacts) -> bool:
-    """Return whether the cause ONCE takes time in exactly one step."""
-    steps, time = facts.time_by_step
-    of_cause = time[steps != BETWEEN_STEPS, CAUSE_NAMES.index(ONCE)]
-    return int(np.count_nonzero(10 * of_cause > of_cause.max(initial=0))) == 1 and len(steps) > 1
 
 
 COMMUNICATION: Final = "communication"
@@ -291,26 +276,31 @@ def find_collective_waits(facts: DiagnosisFacts) -> Iterator[Finding]:
     ops = [row for row in facts.rows(reports.Communication.operations) if row.scope == BETWEEN_DEVICES]
     between = [row for row in facts.rows(reports.Communication.kinds) if row.scope == BETWEEN_DEVICES]
     kinds = {row.kind: row.exposed_ps for row in between if row.exposed_ps}  # the longest first
+    what = f"exposed {COMMUNICATION}"
+    if kinds:
+        first = next(iter(kinds))
+        is_alone = bool(_filter_kinds(kinds, NEARLY_ALL))
+        what = f"exposed {first}" if is_alone else f"exposed collectives, most for {first}"
+    details = []
+    others = any(row.scope != BETWEEN_DEVICES and row.exposed_ps for row in facts.rows(reports.Communication.kinds))
+    if others or spent.waited_ps:  # the report communication counts more than the cost
+        waited = format_time(spent.waited_ps)
+        waits = f"; {waited} of waits for the slowest device count apart" if spent.waited_ps else ""
+        details.append(f"Collectives without copies and feeds, share of the run{waits}.")
+    if len(kinds) > 1:
+        times = [f"{kind} {format_measure(facts.per_device(exposed_ps), 'ps')}" for kind, exposed_ps in kinds.items()]
+        details.append(f"By kind, with waits for the slowest device: {', '.join(times)}.")
     yield Finding(
         COMMUNICATION,
-        f"{facts.name_devices()} for {_format_collectives(kinds)}",
+        f"{facts.name_devices()} for {what}",
         spent.common_ps,
         CERTAIN,
         f"{COMMUNICATION}.operations" if ops else f"{COMMUNICATION}.devices",
         advise_on_collectives(_filter_kinds(kinds, NOTABLE), facts.framework, on_gpus=facts.on_gpus),
         is_bound=True,
         op=ops[0].name if ops else None,
-        detail=" ".join(filter(None, (_format_scope(facts, spent), _format_kinds(facts, kinds)))) or None,
+        detail=" ".join(details) or None,
     )
-
-
-def _format_scope(facts: DiagnosisFacts, spent: _CollectiveTime) -> str:
-    """Say what the cost counts if the report communication counts more."""
-    others = any(row.scope != BETWEEN_DEVICES and row.exposed_ps for row in facts.rows(reports.Communication.kinds))
-    if not others and not spent.waited_ps:
-        return ""
-    waits = f"; {format_time(spent.waited_ps)} of waits for the slowest device count apart" if spent.waited_ps else ""
-    return f"Collectives without copies and feeds, share of the run{waits}."
 
 
 def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
@@ -318,7 +308,11 @@ def _make_straggler(facts: DiagnosisFacts, spent: _CollectiveTime) -> Finding:
 
     Of a single host, or of hosts without known clocks, it is on the device that is last, unless another host has the
     longest steps."""
-    missing, delays = _describe_missing_ranks(facts), facts.table(reports.Communication.blame)
+    count, recorded = facts.figures(reports.Communication).rank_count, len(facts.gaps.hosts)
+    missing = None
+    if isinstance(count, int) and recorded < count:
+        missing = f"{recorded} of {count:,} ranks are recorded: other ranks may be slower."
+    delays = facts.table(reports.Communication.blame)
     of_path = bool(delays.num_rows) and not missing
     host, device = (None, None) if missing or of_path else spent.find_last()
     met = bool(facts.table(reports.Communication.stragglers).num_rows)
@@ -368,33 +362,8 @@ def _estimate_cost(facts: DiagnosisFacts, delays: pa.Table, host: str, before_ps
     return cost, is_bound
 
 
-def _describe_missing_ranks(facts: DiagnosisFacts) -> str | None:
-    """Say how many ranks are recorded, if not all are."""
-    count, recorded = facts.figures(reports.Communication).rank_count, len(facts.gaps.hosts)
-    if not isinstance(count, int) or recorded >= count:
-        return None
-    return f"{recorded} of {count:,} ranks are recorded: other ranks may be slower."
-
-
 def _filter_kinds(kinds: Mapping[str, int], least: float) -> list[str]:
     return [kind for kind, exposed_ps in kinds.items() if exposed_ps >= least * sum(kinds.values())]
-
-
-def _format_collectives(kinds: Mapping[str, int]) -> str:
-    """Say what devices wait for."""
-    if not kinds:
-        return f"exposed {COMMUNICATION}"
-    first = next(iter(kinds))
-    nearly = bool(_filter_kinds(kinds, NEARLY_ALL))
-    return f"exposed {first}" if nearly else f"exposed collectives, most for {first}"
-
-
-def _format_kinds(facts: DiagnosisFacts, kinds: Mapping[str, int]) -> str | None:
-    """List the kinds with their times, if there are several."""
-    if len(kinds) < 2:
-        return None
-    times = [f"{kind} {format_measure(facts.per_device(exposed_ps), 'ps')}" for kind, exposed_ps in kinds.items()]
-    return f"By kind, with waits for the slowest device: {', '.join(times)}."
 
 
 def _measure_collectives(facts: DiagnosisFacts) -> _CollectiveTime | None:

@@ -221,7 +221,14 @@ class MemoryFigures:
         self.step: tuple[Int64s, Bools]
         self.windows, self.step = workers.run(None, first)
         self.shown = self.step[1] if memory.about.chosen else None
-        self.peak, self.peak_ps = _find_peaks(memory, self.windows)
+        self.peak: Int64s
+        self.peak_ps: Int64s
+        if memory.about.chosen:  # memory in use as the steps began counts too
+            self.peak, begin = self.windows.highest, np.append(steps.start_ps, 0)[self.windows.highest_window]
+            self.peak_ps = np.where(self.peak >= 0, np.maximum(events.start_ps[self.peak], begin), -1)
+        else:
+            self.peak = find_peaks(events)
+            self.peak_ps = events.start_ps[self.peak]
         self.fragmentation: FreeChunks
         self.ops: OpLifetimes
         self.growth: OpGrowth
@@ -273,18 +280,6 @@ class MemoryFigures:
     def at_peak(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the values at each allocator's peak, 0 without one. ``values``: by event."""
         return np.asarray(values[self.peak] * (self.peak >= 0))
-
-
-def _find_peaks(memory: HostMemory, windows: StepRows) -> tuple[Int64s, Int64s]:
-    """Return the event of each allocator's first peak, and its time. In chosen steps, memory in use as they began
-    counts too."""
-    events, steps = memory.events, memory.about.steps
-    if not memory.about.chosen:
-        peak = find_peaks(events)
-        return peak, events.start_ps[peak]
-    peak, some = windows.highest, windows.highest >= 0
-    begin = np.append(steps.start_ps, 0)[windows.highest_window]
-    return peak, np.where(some, np.maximum(events.start_ps[peak], begin), -1)
 
 
 def find_tightest(host: MemoryFigures) -> Int64s:

@@ -4,7 +4,7 @@ allocators of a host have weights, so that the heaviest of all hosts can be show
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -87,10 +87,18 @@ class HostCases:
     def __init__(self, host: MemoryFigures) -> None:
         self.peak_bytes = int(_get_peaks(host).max(initial=0))
         self.leaks = _find_leaks(host)
-        self.exhausted = _find_worst(host, _measure_exhausted(host), _describe_exhausted)
+        in_use, limit = host.in_use_bytes[host.peak], host.limit_bytes[host.peak]
+        known = (host.peak >= 0) & host.in_use_known[host.peak] & host.limit_known[host.peak]
+        known &= (in_use > 0) & (limit >= in_use)
+        share = np.where(known, in_use / np.maximum(limit.astype(np.float64), 1), 0.0)
+        share = np.where(share >= FULL_SHARE, share, 0.0)  # of its limit that each allocator has in use at its peak
+        self.exhausted = _find_worst(host, share, _describe_exhausted)
         self.kept_out = _find_kept_out(host)
         self.of_peaks = [_find_part(host, *kind) for kind in _PARTS]
-        self.churn = _find_churning(host)
+        short = sum_by(host.ops.allocator, host.ops.short_lived_count, len(host.events.allocators))
+        every = host.counts(host.events.is_allocation)
+        churning = np.flatnonzero((short >= CHURN_COUNT) & (short >= CHURN_SHARE * every))
+        self.churn = _find_worst(host, short, _describe_churn, churning)
         self.lost = sum(
             int(host.within(host.matches.fate == kind).sum())
             for kind in (allocation_history.REPLACED, allocation_history.ALLOCATION_LOST)
@@ -143,18 +151,18 @@ def _find_leaks(host: MemoryFigures) -> list[Case]:
     peak = host.in_use_bytes[host.peak][grown.allocator]
     rows = grown.grows_steadily & (grown.step_count >= LEAK_STEPS) & (grown.growth_bytes > LEAK_SHARE * peak)
     amounts = grown.growth_bytes * rows
-    return [_describe_leak(host, row, float(amounts[row])) for row in _sort_heaviest(amounts, np.arange(len(rows)))]
-
-
-def _describe_leak(host: MemoryFigures, row: int, weight: float) -> Case:
-    grown, op, until_full = host.growth, host.op_name(int(host.growth.op[row])), _describe_until_full(host, row)
-    allocator = int(grown.allocator[row])
-    after = (
-        f": {_format_size(grown.growth_bytes[row])} more at the end of the last of {int(grown.step_count[row])} "
-        f"steps than of the first, and never less from step to step, as a leak does{until_full}."
-    )
-    name, peak = host.allocator_name(allocator), int(_get_peaks(host)[allocator])
-    return Case(weight, name, f"{op} holds more and more memory of ", after, peak, op, until_full)
+    leaks = []
+    for row in _sort_heaviest(amounts, np.arange(len(rows))):
+        op, until_full = host.op_name(int(grown.op[row])), _describe_until_full(host, row)
+        after = (
+            f": {_format_size(grown.growth_bytes[row])} more at the end of the last of {int(grown.step_count[row])} "
+            f"steps than of the first, and never less from step to step, as a leak does{until_full}."
+        )
+        allocator = int(grown.allocator[row])
+        name, allocator_peak = host.allocator_name(allocator), int(_get_peaks(host)[allocator])
+        before = f"{op} holds more and more memory of "
+        leaks.append(Case(float(amounts[row]), name, before, after, allocator_peak, op, until_full))
+    return leaks
 
 
 def _describe_until_full(host: MemoryFigures, row: int) -> str:
@@ -185,15 +193,6 @@ def _describe_until_full(host: MemoryFigures, row: int) -> str:
 # ---- little left
 
 
-def _measure_exhausted(host: MemoryFigures) -> npt.NDArray[Any]:
-    """Return the share of its limit that each allocator has in use at its peak, or 0 if it is not nearly exhausted."""
-    in_use, limit = host.in_use_bytes[host.peak], host.limit_bytes[host.peak]
-    known = (host.peak >= 0) & host.in_use_known[host.peak] & host.limit_known[host.peak]
-    known &= (in_use > 0) & (limit >= in_use)
-    share = np.where(known, in_use / np.maximum(limit.astype(np.float64), 1), 0.0)
-    return np.where(share >= FULL_SHARE, share, 0.0)
-
-
 def _describe_exhausted(host: MemoryFigures, allocator: int, share: float) -> tuple[str, str]:
     i = int(host.peak[allocator])
     return "", (
@@ -212,14 +211,10 @@ def _find_kept_out(host: MemoryFigures) -> Worst:
     if not heaviest:
         return Worst(None, [])
     i = heaviest[0]
-    case = Case(float(amounts[i]), host.allocator_name(int(host.allocator[i])), *_describe_kept_out(host, i))
-    return Worst(case, [float(amounts[place]) for place in heaviest])
-
-
-def _describe_kept_out(host: MemoryFigures, i: int) -> tuple[str, str]:
     events, chunk = host.events, host.fragmentation
     wanted = int(chunk.next_largest[i])
-    return f"At {_format_moment(events.start_ps[i])} {_format_size(events.free_bytes[i])} of ", (
+    before = f"At {_format_moment(events.start_ps[i])} {_format_size(events.free_bytes[i])} of "
+    after = (
         f" were free, but no chunk held the "
         f"{_format_size(chunk.next_largest_bytes[i])} that "
         f"{host.op_name(int(events.sites.op_number[events.site[wanted]]))} "
@@ -228,6 +223,8 @@ def _describe_kept_out(host: MemoryFigures, i: int) -> tuple[str, str]:
         f"long-lived memory first, or let the driver join chunks (TF_GPU_ALLOCATOR=cuda_malloc_async, "
         "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async)."
     )
+    case = Case(float(amounts[i]), host.allocator_name(int(host.allocator[i])), before, after)
+    return Worst(case, [float(amounts[place]) for place in heaviest])
 
 
 # ---- parts of peaks
@@ -276,14 +273,6 @@ _PARTS: Final = (
 # ---- churn, growth
 
 
-def _find_churning(host: MemoryFigures) -> Worst:
-    short = sum_by(host.ops.allocator, host.ops.short_lived_count, len(host.events.allocators))
-    every = host.counts(host.events.is_allocation)
-    return _find_worst(
-        host, short, _describe_churn, np.flatnonzero((short >= CHURN_COUNT) & (short >= CHURN_SHARE * every))
-    )
-
-
 def _describe_churn(host: MemoryFigures, allocator: int, short: float) -> tuple[str, str]:
     ops = host.ops
     mine = np.flatnonzero(ops.allocator == allocator)
@@ -295,21 +284,19 @@ def _describe_churn(host: MemoryFigures, allocator: int, short: float) -> tuple[
 
 
 def _find_growing(host: MemoryFigures) -> Worst:
-    last = (host.events.bounds[1:] - 1)[host.fragmentation.grows].tolist()
-    weights = sorted((float(host.events.heap_bytes[i]) for i in last), reverse=True)
+    """Find the allocator that has taken most, of those that take memory on demand, each at its last event."""
+    events, chunks = host.events, host.fragmentation
+    last = (events.bounds[1:] - 1)[chunks.grows].tolist()
     if not last:
         return Worst(None, [])
-    i = max(last, key=lambda place: float(host.events.heap_bytes[place]))
-    return Worst(Case(weights[0], host.allocator_name(int(host.allocator[i])), *_measure_taken(host, i)), weights)
-
-
-def _measure_taken(host: MemoryFigures, i: int) -> tuple[str, str]:
-    """Describe what an allocator has taken at its last event."""
-    low, high = int(host.fragmentation.taken_low[i]), int(host.fragmentation.taken_high[i])
-    if low < 0 or not host.events.has(FREE)[i]:
-        return "", ""
-    limit = int(host.events.heap_bytes[i]) + int(host.events.free_bytes[i])
-    return ": ", f" has taken {_format_range(low, high)} by its last event, of the {format_size(limit)} that it may"
+    weights = sorted((float(events.heap_bytes[i]) for i in last), reverse=True)
+    i = max(last, key=lambda place: float(events.heap_bytes[place]))
+    before = after = ""
+    low, high = int(chunks.taken_low[i]), int(chunks.taken_high[i])
+    if low >= 0 and events.has(FREE)[i]:
+        limit = format_size(int(events.heap_bytes[i]) + int(events.free_bytes[i]))
+        before, after = ": ", f" has taken {_format_range(low, high)} by its last event, of the {limit} that it may"
+    return Worst(Case(weights[0], host.allocator_name(int(host.allocator[i])), before, after), weights)
 
 
 def _format_range(low: int, high: int) -> str:
@@ -346,19 +333,13 @@ def _describe_request(host: MemoryFigures, fits: RequestFits, allocator: int, in
     else:
         before = f"{_WOULD[int(fits.answer[peak])]} in "
         after = f" at its peak, at {_format_moment(host.peak_ps[allocator])}{_describe_chunks(host, peak)}."
-        after += (
-            f"{_describe_when_asked(host, fits, allocator)}{_describe_over_time(fits, allocator)} See "
-            "the table request."
-        )
+        at = -1 if host.at is None else int(host.at[allocator])
+        if at >= 0:
+            would = _WOULD[int(fits.answer[at])].removesuffix(",")
+            after += f" At the requested time it {would}{_describe_chunks(host, at)}."
+        after += f"{_describe_over_time(fits, allocator)} See the table request."
     name = host.allocator_name(allocator)
     return Case(float(in_use_bytes), name, f"A request of {format_size(fits.size)} {before}", after, in_use_bytes)
-
-
-def _describe_when_asked(host: MemoryFigures, fits: RequestFits, allocator: int) -> str:
-    at = -1 if host.at is None else int(host.at[allocator])
-    if at < 0:
-        return ""
-    return f" At the requested time it {_WOULD[int(fits.answer[at])].removesuffix(',')}{_describe_chunks(host, at)}."
 
 
 def _describe_chunks(host: MemoryFigures, i: int) -> str:
@@ -507,35 +488,51 @@ class MemoryRemarks:
         """Yield remarks, most urgent first. ``leaks_of``: returns the name and the leaks of a host, by its place among
         those added."""
         several, least = self._hosts > 1, SMALL_SHARE * self._peak_bytes
-        yield from self._of_leaks(leaks_of, least)
-        yield from self._exhausted.remark("recommendation", several)
-        yield from self._kept_out.remark("recommendation", several)
-        yield from _describe_outside(*self._outside, self._at_ps, several)
-        yield from self._of_requests(several)
-        for every in self._of_peaks:
-            yield from every.remark("info", several, least)
-        yield from self._churn.remark("info", several)
-        yield from _describe_lost(self._lost)
-        yield from _describe_inexact(self._reasons)
-        yield from _describe_growing(self._growing, several)
-
-    def _of_leaks(self, leaks_of: Callable[[int], tuple[str, list[Case]]], least: float) -> Iterator[Remark]:
-        """Yield leaks. An op that leaks on several allocators is reported once, and on small allocators only if it
-        fills them."""
+        # An op that leaks on several allocators is reported once, and on small allocators only if it fills them.
         by_op = sorted(leak for leaks in self._leaks.values() if (leak := leaks.heaviest(least)) is not None)
         for _, host, number, count in by_op[:MOST_OPS]:
             name, cases = leaks_of(host)
-            text = cases[number].text(name if self._hosts > 1 else None)
+            text = cases[number].text(name if several else None)
             yield "recommendation", f"{text}{_format_others(count - 1)} See the table growth."
-
-    def _of_requests(self, several: bool) -> Iterator[Remark]:
-        """Yield whether a request of the size of --request would have fitted, in the allocators with the largest
-        peaks."""
+        yield from self._exhausted.remark("recommendation", several)
+        yield from self._kept_out.remark("recommendation", several)
+        outside_count, outside = self._outside
+        if outside is not None and self._at_ps is not None:
+            of = f" of {count_noun(outside_count, 'host', 'hosts')}" if several else ""
+            yield (
+                "warning",
+                f"The requested time, {format_moment(self._at_ps)}, is outside of the capture{of}: "
+                f"{outside.host} was captured from {format_moment(outside.begin_ps)} to "
+                f"{format_moment(outside.end_ps)}.",
+            )
         for name, case in self._requests:
             yield "info", case.text(name if several else None)
         if self._request_count > MOST_ALLOCATORS:
             more = count_noun(self._request_count - MOST_ALLOCATORS, "more allocator", "more allocators")
             yield "info", f"The table request has {more}."
+        for every in self._of_peaks:
+            yield from every.remark("info", several, least)
+        yield from self._churn.remark("info", several)
+        if self._lost:
+            of = "1 allocation or free has" if self._lost == 1 else f"{self._lost:,} allocations and frees have"
+            yield (
+                "info",
+                f"{of} no counterpart, though the address was used again: the capture lost events, or their order, so "
+                f"some lifetimes and owners of memory are unknown.",
+            )
+        for reason, count in zip(REASONS, self._reasons, strict=True):
+            if reason is not None and count:  # the peaks are known only in part
+                which = count_noun(count, "allocator", "allocators")
+                yield "info", f"Live allocations at the peak of {which} do not add up to the memory in use: {reason}."
+        if self._growing.first is not None:
+            name, case = self._growing.first
+            many = count_noun(len(self._growing.weights), "allocator takes", "allocators take")
+            taken = case.text(name if several else None) if case.before else ""
+            yield (
+                "info",
+                f"{many} more memory from the device on demand{taken}. Fragmentation is relative to this memory, so "
+                f"the largest free chunk and the memory in too small chunks are known only within bounds.",
+            )
 
 
 class _HeaviestCase:
@@ -583,43 +580,3 @@ class _OpLeaks:
 
 def _format_others(count: int) -> str:
     return f" The same applies to {count_noun(count, 'other allocator', 'other allocators')}." if count else ""
-
-
-def _describe_outside(count: int, first: HostOutline | None, at_ps: int | None, several: bool) -> Iterator[Remark]:
-    if first is not None and at_ps is not None:
-        of = f" of {count_noun(count, 'host', 'hosts')}" if several else ""
-        yield (
-            "warning",
-            f"The requested time, {format_moment(at_ps)}, is outside of the capture{of}: "
-            f"{first.host} was captured from {format_moment(first.begin_ps)} to {format_moment(first.end_ps)}.",
-        )
-
-
-def _describe_lost(lost: int) -> Iterator[Remark]:
-    if lost:
-        of = "1 allocation or free has" if lost == 1 else f"{lost:,} allocations and frees have"
-        yield (
-            "info",
-            f"{of} no counterpart, though the address was used again: the capture lost events, or their order, so "
-            f"some lifetimes and owners of memory are unknown.",
-        )
-
-
-def _describe_inexact(reasons: Sequence[int]) -> Iterator[Remark]:
-    """Describe peaks that are known only in part."""
-    for reason, count in zip(REASONS, reasons, strict=True):
-        if reason is not None and count:
-            which = count_noun(count, "allocator", "allocators")
-            yield "info", f"Live allocations at the peak of {which} do not add up to the memory in use: {reason}."
-
-
-def _describe_growing(every: _HeaviestCase, several: bool) -> Iterator[Remark]:
-    if every.first is not None:
-        name, case = every.first
-        many = count_noun(len(every.weights), "allocator takes", "allocators take")
-        taken = case.text(name if several else None) if case.before else ""
-        yield (
-            "info",
-            f"{many} more memory from the device on demand{taken}. Fragmentation is relative to this memory, so the "
-            f"largest free chunk and the memory in too small chunks are known only within bounds.",
-        )

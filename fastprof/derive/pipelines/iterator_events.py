@@ -103,9 +103,17 @@ class HostLines:
         self.all_starts: Int64s = events.start_ps[here]
         self.all_durations: Int64s = events.duration_ps[here]
         self._all_metas: Int32s = events.meta[here]
-        self.all_roles = self._roles()
+        role_of_meta, is_used = np.zeros(len(events.names), np.uint8), np.zeros(len(events.names), np.bool_)
+        is_used[self._all_metas] = True
+        for number in np.flatnonzero(is_used).tolist():
+            role_of_meta[number] = find_role(events.names[number])
+        self.all_roles: Roles = role_of_meta[self._all_metas]
         self.all_parents = self._parents(workers)
-        self._keep()
+        marks = self.all_roles & np.uint8(KEPT)
+        count = np.count_nonzero(marks)
+        self.rows, self.parent, self.around = (np.empty(count, np.int32) for _ in range(3))
+        self.all_numbers = np.empty(len(marks), np.int32)
+        marked_rows(self.all_parents, marks, self.rows, self.parent, self.around, self.all_numbers)
         self.roles: Roles = self.all_roles[self.rows]
         self.start_ps: Int64s = self.all_starts[self.rows]
         self.duration_ps: Int64s = self.all_durations[self.rows]
@@ -113,14 +121,6 @@ class HostLines:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def _roles(self) -> Roles:
-        names = self.events.names
-        of_meta, present = np.zeros(len(names), np.uint8), np.zeros(len(names), np.bool_)
-        present[self._all_metas] = True
-        for number in np.flatnonzero(present).tolist():
-            of_meta[number] = find_role(names[number])
-        return np.asarray(of_meta[self._all_metas])
 
     def _parents(self, workers: Workers) -> Int32s:
         """Find the parents. Asynchronous events neither enclose others nor are enclosed."""
@@ -138,13 +138,6 @@ class HostLines:
             tasks.append(lambda share=share: parents(start, duration, apart, none, share, parent))
         workers.run(None, tasks)
         return parent
-
-    def _keep(self) -> None:
-        marks = self.all_roles & np.uint8(KEPT)
-        count = np.count_nonzero(marks)
-        self.rows, self.parent, self.around = (np.empty(count, np.int32) for _ in range(3))
-        self.all_numbers = np.empty(len(marks), np.int32)
-        marked_rows(self.all_parents, marks, self.rows, self.parent, self.around, self.all_numbers)
 
     # ---- of all rows
 
@@ -290,34 +283,25 @@ def read_iterator_events(lines: HostLines, *, kept: bool) -> IteratorEvents:
     """Read the iterator events of a host, as ``lines.number`` numbers them. ``kept``: whether origins are distinct,
     which takes longer to find, because they are kept."""
     rows = lines.iterator_rows
-    origin, origins = _read_origins(lines, rows, kept)
-    parent = lines.number[np.maximum(lines.around[rows], -1)]
-    return IteratorEvents(lines.start_ps[rows], lines.duration_ps[rows], origin, parent, origins)
-
-
-def _read_origins(lines: HostLines, rows: Int32s, kept: bool) -> tuple[Int32s, Origins]:
     id_kind, iterator_id = lines.beside("id", rows)
     parent_kind, parent_id = lines.beside("parent_id", rows)
-    origin = np.arange(len(rows), dtype=np.int32)
+    origin, first_rows = np.arange(len(rows), dtype=np.int32), rows
     if kept:
         kinds = lines.meta[rows].astype(np.int64) << 16 | id_kind.astype(np.int64) << 8 | parent_kind
         origin, count = number_keys([iterator_id, parent_id, kinds])
         first = find_first_rows(origin, count)
-        rows, id_kind, iterator_id = rows[first], id_kind[first], iterator_id[first]
+        first_rows, id_kind, iterator_id = rows[first], id_kind[first], iterator_id[first]
         parent_kind, parent_id = parent_kind[first], parent_id[first]
-    metas, name = _number_distinct(lines.meta[rows], len(lines.events.names))
-    names = [lines.events.names[number] for number in metas.tolist()]
-    role = lines.roles[rows]
+    metas, is_used = lines.meta[first_rows], np.zeros(len(lines.events.names), np.bool_)
+    is_used[metas] = True
+    names = [lines.events.names[number] for number in np.flatnonzero(is_used).tolist()]
+    name = (np.cumsum(is_used, dtype=np.int32) - np.int32(1))[metas]
+    role = lines.roles[first_rows]
     is_generator, is_named = (role & GENERATOR) != 0, (role & NAMED) != 0
     of_root = np.array([is_root(text) for text in names], np.bool_)[name]
-    return origin, Origins(iterator_id, id_kind, parent_id, parent_kind, name, is_generator, is_named, of_root, names)
-
-
-def _number_distinct(meta: Int32s, count: int) -> tuple[Int64s, Int32s]:
-    """Return which of ``count`` numbers occur, ascending, and the place of each value in these."""
-    there = np.zeros(count, np.bool_)
-    there[meta] = True
-    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - np.int32(1))[meta]
+    origins = Origins(iterator_id, id_kind, parent_id, parent_kind, name, is_generator, is_named, of_root, names)
+    parent = lines.number[np.maximum(lines.around[rows], -1)]
+    return IteratorEvents(lines.start_ps[rows], lines.duration_ps[rows], origin, parent, origins)
 
 
 def read_attributes(lines: HostLines, iterator: Int32s, count: int) -> dict[str, list[Value]]:
@@ -450,7 +434,10 @@ def _link_by_context(lines: HostLines, owner: Int32s, lost: Int64s, parent: Int3
         return
     number, _ = number_keys([np.concatenate(pair) for pair in zip(makes.keys, takes.keys, strict=True)])
     given, asked = number[: len(makes.rows)], number[len(makes.rows) :][np.searchsorted(takes.rows, nearest)]
-    best = _find_last_before(given, lines.all_starts[makes.rows], asked, lines.all_starts[nearest])
+    # Times are inverted, so that the next row of a key is the last one at or before a time.
+    made, taken = ~lines.all_starts[makes.rows], ~lines.all_starts[nearest]
+    makers, takers = (given.astype(np.int64), np.zeros_like(made)), (asked.astype(np.int64), np.zeros_like(taken))
+    best = _find_next_of_key(makers, made, takers, taken)
     lost, best = lost[best >= 0], best[best >= 0]
     giver = maker[known][best]
     parent[lost] = np.where(giver == lost, -1, giver)
@@ -461,9 +448,3 @@ def _select_plane(lines: HostLines, ends: LinkEnds) -> LinkEnds:
     here = (ends.rows >= lines.first) & (ends.rows < lines.first + len(lines.all_roles))
     ends = ends.where(here)
     return LinkEnds(ends.rows - np.int32(lines.first), ends.keys)
-
-
-def _find_last_before(key: Int32s, time: Int64s, asked: Int32s, before: Int64s) -> Int64s:
-    """Return the place of the last row of each wanted key at or before a time, else of its first row, or -1."""
-    none, nothing = np.zeros_like(time), np.zeros_like(before)
-    return _find_next_of_key((key.astype(np.int64), none), ~time, (asked.astype(np.int64), nothing), ~before)

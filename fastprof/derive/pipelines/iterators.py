@@ -129,7 +129,11 @@ class Subtrees:
         """Find the subtrees. ``asynchronous``: by row of the tree."""
         self.up = find_tree_rows(tree, tree.pipeline, tree.parent)
         self.end = _find_subtree_ends(tree.depth.astype(np.int64), self.up)
-        self.stage = _number_stages(self.up, asynchronous)
+        count = len(self.up)
+        above = np.where(self.up >= 0, self.up, count)
+        pointer = np.append(np.where(asynchronous, np.arange(count), above), count)
+        stage = _follow_pointers(pointer)[above]
+        self.stage: Int64s = np.where(stage == count, -1, stage)
 
     def sums(self, values: Float64s) -> Float64s:
         """Sum values of each row and all rows below in the same stage."""
@@ -157,14 +161,6 @@ def _find_subtree_ends(depth: Int64s, up: Int64s) -> Int64s:
     is_last[:count] &= up >= 0  # the next tree follows upon a root
     pointer = np.where(is_last, np.where(above >= 0, above, count), np.arange(count + 1))
     return following[_follow_pointers(pointer)][:count]
-
-
-def _number_stages(up: Int64s, asynchronous: Bools) -> Int64s:
-    count = len(up)
-    above = np.where(up >= 0, up, count)
-    pointer = np.append(np.where(asynchronous, np.arange(count), above), count)
-    stage = _follow_pointers(pointer)[above]
-    return np.where(stage == count, -1, stage)
 
 
 def _follow_pointers(pointer: Int64s) -> Int64s:
@@ -337,18 +333,14 @@ def _make_reading(
         columns, find_own_parts(iterators.name, iterators.is_async), activities, called, pipeline
     )
     calls = make_calls(pipeline, start[order], duration[order], np.full(len(called), -1, np.int32), ran)
-    tree = build_tree(_find_askers_by_iterator(asking, parent, iterator), pipelines, pipeline, ran)
-    return PipelineReading(iterators, pipelines, calls, ran, tree, segments, parts), order
-
-
-def _find_askers_by_iterator(asking: Int32s, parent: Int32s, iterator: Int32s) -> Int32s:
-    """Return the iterator that takes elements from each: the one that it names, else that of the event which asked for
-    its first event."""
+    # One that names no parent feeds the iterator of the event which asked for its first event.
     lost = np.append(asking < 0, False)  # the last for -1
     asked = np.flatnonzero(lost[iterator] & (parent >= 0))
-    seen = asking.copy()
-    seen[iterator[asked][::-1]] = iterator[parent[asked]][::-1]
-    return np.where(seen == np.arange(len(seen)), -1, seen).astype(np.int32)
+    taker = asking.copy()
+    taker[iterator[asked][::-1]] = iterator[parent[asked]][::-1]
+    taker = np.where(taker == np.arange(len(taker)), -1, taker).astype(np.int32)
+    tree = build_tree(taker, pipelines, pipeline, ran)
+    return PipelineReading(iterators, pipelines, calls, ran, tree, segments, parts), order
 
 
 # ---- activities while an iterator runs its own code
@@ -436,9 +428,15 @@ def list_iterator_activities(lines: HostLines, owners: Owners, ran: Functions) -
     takes = lines.having(CONSUME)
     reads = lines.having(READ)
     end = [lines.start_ps[rows] + np.maximum(lines.duration_ps[rows], 0) for rows in (reads, takes)]
+    reader, _ = owners.of(reads)
+    lost = np.flatnonzero(reader < 0)
+    if len(lost) and len(ran.executors):  # ops that read files belong to the function that they are part of
+        nearest = lines.all_nearest(ran.executors)[lines.rows[reads[lost]]]
+        place = np.searchsorted(ran.executors, nearest[nearest >= 0])
+        reader[lost[nearest >= 0]] = ran.event[ran.of_function[place]]
     every = np.concatenate([
         _pack_activities(lines.start_ps[ran.rows], ran.end_ps, ran.event, USER_FUNCTION),
-        _pack_activities(lines.start_ps[reads], end[0], _find_reads(lines, owners, ran, reads), FILE_READ),
+        _pack_activities(lines.start_ps[reads], end[0], reader, FILE_READ),
         _pack_activities(lines.start_ps[takes], end[1], owners.of(takes)[0], TAKING),
     ])  # fmt: skip
     return np.ascontiguousarray(every[sort_rows(every["event"], every["start"])])
@@ -449,15 +447,3 @@ def _pack_activities(start: Int64s, end: Int64s, event: Int32s, part: int) -> Re
     rows = np.zeros(int(keep.sum()), ACTIVITY)
     rows["start"], rows["end"], rows["event"], rows["part"] = start[keep], end[keep], event[keep], part
     return rows
-
-
-def _find_reads(lines: HostLines, owners: Owners, ran: Functions, reads: Int32s) -> Int32s:
-    """Return the iterator event of each op that reads files: by its line, else by the function that it is part of."""
-    event, _ = owners.of(reads)
-    lost = np.flatnonzero(event < 0)
-    if not len(lost) or not len(ran.executors):
-        return event
-    nearest = lines.all_nearest(ran.executors)[lines.rows[reads[lost]]]
-    place = np.searchsorted(ran.executors, nearest[nearest >= 0])
-    event[lost[nearest >= 0]] = ran.event[ran.of_function[place]]
-    return event

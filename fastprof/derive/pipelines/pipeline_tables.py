@@ -256,7 +256,24 @@ class HostPipelines:
 
     @cached_property
     def in_steps(self) -> InSteps:
-        return _measure_in_steps(self.reading, self.steps, self.waits)
+        calls, waits, durations = self.reading.calls, self.waits, np.maximum(self.steps.duration_ps, 0)
+        count, called, total = len(self.reading.pipelines), len(calls) > 0, int(durations.sum())
+        shares: list[float | None] = []
+        for pipeline in range(count):
+            rows = np.flatnonzero(waits.pipeline == pipeline)
+            is_known = total and waits.count[rows].any()
+            shares.append(int(waits.wait_ps[rows].sum()) / total if is_known else None)
+        away = calls.pipeline[is_outside_steps(calls, self.steps)]
+        return InSteps(
+            len(self.steps.group),
+            sum_exactly(durations, "the durations of steps") if called else 0,
+            int(measure_waits(calls, self.steps).sum()) if called else 0,
+            bool(waits.count.any()),
+            bool(waits.wait_ps.any()),
+            np.bincount(away, minlength=count).tolist(),
+            shares,
+            waits.ahead_known,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "sums"}
@@ -286,28 +303,6 @@ class InSteps(NamedTuple):
     outside: list[int]
     shares: list[float | None]
     ahead_known: bool
-
-
-def _measure_in_steps(reading: PipelineReading, steps: StepSpans, waits: StepWaits) -> InSteps:
-    count, durations = len(reading.pipelines), np.maximum(steps.duration_ps, 0)
-    called = len(reading.calls) > 0
-    total = int(durations.sum())
-
-    def share(pipeline: int) -> float | None:
-        rows = np.flatnonzero(waits.pipeline == pipeline)
-        return int(waits.wait_ps[rows].sum()) / total if total and waits.count[rows].any() else None
-
-    away = reading.calls.pipeline[is_outside_steps(reading.calls, steps)]
-    return InSteps(
-        len(steps.group),
-        sum_exactly(durations, "the durations of steps") if called else 0,
-        int(measure_waits(reading.calls, steps).sum()) if called else 0,
-        bool(waits.count.any()),
-        bool(waits.wait_ps.any()),
-        np.bincount(away, minlength=count).tolist(),
-        [share(pipeline) for pipeline in range(count)],
-        waits.ahead_known,
-    )
 
 
 class _Helps:

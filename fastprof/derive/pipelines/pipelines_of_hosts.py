@@ -139,7 +139,14 @@ def _describe_bottleneck(host: HostPipelines, pipeline: int) -> str:
     iterator = int(host.reading.tree.iterator[row])
     share = int(host.bottlenecks.critical_ps[pipeline]) / total
     name = host.reading.iterators.name[iterator]
-    return f" {100 * share:.0f} % of a call is {name}{_find_main_work(host, pipeline, iterator)}."
+    parts, main_work = host.reading.parts, ""
+    rows = np.flatnonzero((parts.pipeline == pipeline) & (parts.iterator == iterator))
+    if len(rows):
+        longest = int(rows[parts.time_ps[rows].argmax()])
+        words = _PARTS.get(int(parts.part[longest]))
+        if words and int(parts.time_ps[longest]) >= MAINLY * int(parts.time_ps[rows].sum()):
+            main_work = f", mostly {words}"
+    return f" {100 * share:.0f} % of a call is {name}{main_work}."
 
 
 def is_outside(host: HostPipelines, pipeline: int) -> bool:
@@ -151,18 +158,6 @@ def measure_step_share(host: HostPipelines, pipeline: int) -> float | None:
     """Return the share of step time in which calls of the pipeline ran that belong to the steps, or None without steps
     or such calls."""
     return host.in_steps.shares[pipeline]
-
-
-def _find_main_work(host: HostPipelines, pipeline: int, iterator: int) -> str:
-    """Describe what the iterator spends at least half of its time on, if that has a name."""
-    parts = host.reading.parts
-    rows = np.flatnonzero((parts.pipeline == pipeline) & (parts.iterator == iterator))
-    if not len(rows):
-        return ""
-    row = int(rows[parts.time_ps[rows].argmax()])
-    words = _PARTS.get(int(parts.part[row]))
-    whole = int(parts.time_ps[rows].sum())
-    return f", mostly {words}" if words and int(parts.time_ps[row]) >= MAINLY * whole else ""
 
 
 _MANY: Final = 1 << 16
@@ -344,36 +339,30 @@ class PipelinesOfHosts:
             if totals.pipelines:
                 self.places.append(place)
                 self.record_count += host.record_count
-            self._add(totals)
-            self._add_slow(place, totals)
+            self.pipelines += totals.pipelines
+            self.iterators += totals.iterators
+            self.calls += totals.calls
+            self.slow_calls += totals.slow_calls
+            self.most_ps = max(self.most_ps, totals.most_ps)
+            steps = totals.in_steps
+            if totals.calls:
+                self.step_ps += steps.step_ps
+                self.waited_ps += steps.waited_ps
+                self.has_calls |= steps.has_calls
+            if steps.step_count:
+                self.away += sum(steps.outside)
+                self.of_steps += totals.calls
+            self.devices_wait |= totals.of_devices and steps.waits
+            self.ahead_known &= steps.ahead_known
+            self.predicted |= totals.predicted
+            self.helps |= totals.predicted and totals.helps
+            self.cores.update(totals.cores)
+            self.slow_count += len(totals.slow)
+            self.slow_outside += sum(count for outside, *_, count in totals.slow if outside)
+            self.slow_in_steps |= not all(outside for outside, *_ in totals.slow)
+            slow = [(outside, time, place, pipeline) for outside, time, pipeline, _ in totals.slow]
+            self._slowest = sorted([*self._slowest, *slow])[:MOST]
 
     @property
     def slowest(self) -> list[tuple[int, int]]:
         return [(place, pipeline) for _, _, place, pipeline in self._slowest]
-
-    def _add(self, totals: PipelineTotals) -> None:
-        self.pipelines += totals.pipelines
-        self.iterators += totals.iterators
-        self.calls += totals.calls
-        self.slow_calls += totals.slow_calls
-        self.most_ps = max(self.most_ps, totals.most_ps)
-        steps = totals.in_steps
-        if totals.calls:
-            self.step_ps += steps.step_ps
-            self.waited_ps += steps.waited_ps
-            self.has_calls |= steps.has_calls
-        if steps.step_count:
-            self.away += sum(steps.outside)
-            self.of_steps += totals.calls
-        self.devices_wait |= totals.of_devices and steps.waits
-        self.ahead_known &= steps.ahead_known
-        self.predicted |= totals.predicted
-        self.helps |= totals.predicted and totals.helps
-        self.cores.update(totals.cores)
-
-    def _add_slow(self, place: int, totals: PipelineTotals) -> None:
-        self.slow_count += len(totals.slow)
-        self.slow_outside += sum(count for outside, *_, count in totals.slow if outside)
-        self.slow_in_steps |= not all(outside for outside, *_ in totals.slow)
-        slow = [(outside, time, place, pipeline) for outside, time, pipeline, _ in totals.slow]
-        self._slowest = sorted([*self._slowest, *slow])[:MOST]

@@ -210,8 +210,15 @@ def walk_calls(
     traced = np.zeros(len(root), np.uint8)
     traced[:1] = 1
     traced[1:] = pipeline[1:] != pipeline[:-1]
-    records, segments, parts = pipeline_calls(events, own_part, activities, (root, pipeline, traced))
-    return unpack_records(records), _unpack_segments(segments, pipeline), _unpack_parts(parts)
+    records, packed_segments, packed_parts = pipeline_calls(events, own_part, activities, (root, pipeline, traced))
+    rows = np.frombuffer(packed_parts, _PARTS)
+    row, part = np.nonzero(rows["time"])
+    parts = SelfParts(rows["pipeline"][row], rows["iterator"][row], part.astype(np.uint8), rows["time"][row, part])
+    rows = np.frombuffer(packed_segments, _SEGMENT)
+    of_call = pipeline[rows["call"]]
+    order = sort_rows(of_call, rows["start_ps"])
+    columns = (np.ascontiguousarray(rows[name][order]) for name in ("iterator", "start_ps", "duration_ps"))
+    return unpack_records(records), Segments(of_call[order], *columns), parts
 
 
 def unpack_records(packed: bytes) -> IteratorRecords:
@@ -220,20 +227,6 @@ def unpack_records(packed: bytes) -> IteratorRecords:
     names = ("call", "iterator", "start_ps", "total_ps", "self_ps", "critical_ps", "count")
     call, iterator, start, total, own, critical, count = (np.ascontiguousarray(rows[name]) for name in names)
     return IteratorRecords(call, iterator, start, total, own, critical, count, rows["is_blocking"] != 0)
-
-
-def _unpack_segments(packed: bytes, pipeline: Int32s) -> Segments:
-    rows = np.frombuffer(packed, _SEGMENT)
-    of = pipeline[rows["call"]]
-    order = sort_rows(of, rows["start_ps"])
-    rows = rows[order]
-    return Segments(of[order], *(np.ascontiguousarray(rows[name]) for name in ("iterator", "start_ps", "duration_ps")))
-
-
-def _unpack_parts(packed: bytes) -> SelfParts:
-    rows = np.frombuffer(packed, _PARTS)
-    row, part = np.nonzero(rows["time"])
-    return SelfParts(rows["pipeline"][row], rows["iterator"][row], part.astype(np.uint8), rows["time"][row, part])
 
 
 class IteratorKind(IntEnum):

@@ -184,7 +184,10 @@ class Stages:
         self.late: Float64s = np.where(self.asynchronous, behind, 0.0)
         self.bursts = np.asarray(np.bincount(self.stage, self.late, size + programs), np.float64)
         waited = self.asynchronous & (critical >= WAITED * self.now[pipeline]) & (critical > 0)
-        unseen = waited & _has_unseen_work(reading, self.trees, self.kind, self.function[:size])
+        is_fed = np.zeros(size + 1, np.bool_)
+        is_fed[self.trees.up[reading.iterators.event_count[tree.iterator] > 0]] = True
+        is_silent = (self.kind == IteratorKind.PARALLEL) & (self.function[:size] == 0)  # no events on its own threads
+        unseen = waited & ((self.kind == IteratorKind.SERVICE) | is_silent | ~is_fed[:size])
         self.least = np.append(np.where(unseen, self.now[pipeline], 0.0), none)
         time = measure_stage_time(kinds, self.base, self.function, self.at_a_time) + self.bursts
         self.time: Float64s = np.maximum(time, self.least)
@@ -319,13 +322,6 @@ def _sum_work(
     batches = np.append(below, np.maximum(calls.count, 1))[stage]
     own = np.maximum(iterators.event_self_ps[tree.iterator], 0) / batches
     return own, iterators.event_function_ps[tree.iterator] / below, events / batches
-
-
-def _has_unseen_work(reading: PipelineReading, trees: Subtrees, kind: Int64s, function: Float64s) -> Bools:
-    """Return whether the work of each row on threads of its own, or its input, left no events."""
-    feeds = np.zeros(len(kind) + 1, np.bool_)
-    feeds[trees.up[reading.iterators.event_count[reading.tree.iterator] > 0]] = True
-    return np.asarray((kind == IteratorKind.SERVICE) | (kind == IteratorKind.PARALLEL) & (function == 0) | ~feeds[:-1])
 
 
 def read_numbers(reading: PipelineReading, attribute: str) -> Int64s:

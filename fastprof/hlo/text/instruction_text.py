@@ -38,7 +38,8 @@ def format_metadata(metadata: Message, frames: Mapping[int, int] | None = None) 
     parts = [_quote_field(metadata, number, name) for number, name in ((_OP_TYPE, "op_type"), (_OP_NAME, "op_name"))]
     parts.append(_quote_field(metadata, _FILE, "source_file"))
     numbers = ((_LINE, "source_line"), (_END_LINE, "source_end_line"), (_COLUMN, "source_column"))
-    parts += [_format_number(metadata, number, name) for number, name in (*numbers, (_END_COLUMN, "source_end_column"))]
+    numbered = (*numbers, (_END_COLUMN, "source_end_column"))
+    parts += [f"{name}={value}" for number, name in numbered if (value := metadata.integer(number))]
     profiles = metadata.integers(_PROFILES)
     parts.append(f"profile_type={{{join_numbers(profiles)}}}" if profiles else "")
     parts.append(_quote_field(metadata, _DEDUPLICATED, "deduplicated_name"))
@@ -59,11 +60,6 @@ def _quote_field(metadata: Message, number: int, name: str) -> str:
     return f'{name}="{escape_bytes(text)}"' if len(text) else ""
 
 
-def _format_number(metadata: Message, number: int, name: str) -> str:
-    value = metadata.integer(number)
-    return f"{name}={value}" if value else ""
-
-
 class FrameIndex:
     """Stack frames numbered as XLA numbers them when it prints a module: by first use, callers before what they call,
     without unused ones. ``numbers``: the printed number of each stored frame that is used."""
@@ -77,34 +73,23 @@ class FrameIndex:
         self._functions: dict[bytes, int] = {}
         self._used_places: dict[tuple[int, ...], int] = {}
         self._used_frames: dict[tuple[int, int], int] = {}
-        if self._stored:
-            self._meet(module.frame_ids)
+        for used in module.frame_ids if self._stored else ():
+            chain: dict[int, None] = {}  # the frame and its callers, except those that are known
+            frame = used
+            while 0 < frame <= len(self._stored) and frame not in chain and frame not in self.numbers:
+                chain[frame] = None
+                frame = self._stored[frame - 1][1]
+            for frame in reversed(chain):
+                self.numbers[frame] = self._number_frame(*self._stored[frame - 1])
 
-    def _meet(self, frames: Iterable[int]) -> None:
-        for frame in frames:
-            if frame not in self.numbers:
-                for place in reversed(self._chain(frame)):
-                    self.numbers[place] = self._number_of(place)
-
-    def _chain(self, frame: int) -> list[int]:
-        """Return a frame and its callers, except those that are known."""
-        chain: dict[int, None] = {}
-        while 0 < frame <= len(self._stored) and frame not in chain and frame not in self.numbers:
-            chain[frame] = None
-            frame = self._stored[frame - 1][1]
-        return list(chain)
-
-    def _number_of(self, frame: int) -> int:
-        place, parent = self._stored[frame - 1]
-        key = (self._place(place), self.numbers.get(parent, 0))
-        return self._used_frames.setdefault(key, len(self._used_frames) + 1)
-
-    def _place(self, number: int) -> int:
-        if not 0 < number <= len(self._places):
-            return 0
-        file, function, *numbers = (self._places[number - 1].integer(field) for field in _PLACE_FIELDS)
-        key = (_number_used(self._files, self._names[0], file), _number_used(self._functions, self._names[1], function))
-        return self._used_places.setdefault((*key, *numbers), len(self._used_places) + 1)
+    def _number_frame(self, number: int, parent: int) -> int:
+        place = 0
+        if 0 < number <= len(self._places):
+            file, function, *numbers = (self._places[number - 1].integer(field) for field in _PLACE_FIELDS)
+            files, functions = self._names
+            names = _number_used(self._files, files, file), _number_used(self._functions, functions, function)
+            place = self._used_places.setdefault((*names, *numbers), len(self._used_places) + 1)
+        return self._used_frames.setdefault((place, self.numbers.get(parent, 0)), len(self._used_frames) + 1)
 
     @cached_property
     def _names(self) -> list[list[memoryview]]:
@@ -208,12 +193,9 @@ class InstructionText:
 
     def read_ahead(self, rows: range) -> None:
         """Find the fields of these instructions in one pass, which is faster if most of them will be written."""
-        self._ahead = rows, self.module.messages_of(rows, _list_left_out(self.form))
-
-    def _fields(self, row: int) -> Message:
-        if self._ahead is not None and row in self._ahead[0]:
-            return self._ahead[1](row - self._ahead[0].start)
-        return Message(self.module.proto_of(row))
+        optional = (_METADATA, self.form.metadata), (_CONFIG, self.form.backend_config), (_CONTROL, self.form.control)
+        left_out = [field for field, is_shown in optional if not is_shown]
+        self._ahead = rows, self.module.messages_of(rows, left_out)
 
     def line(self, row: int) -> str:
         """Return the line as one text; only its beginning where a damaged program would make it too long."""
@@ -229,7 +211,10 @@ class InstructionText:
     def pieces(self, row: int) -> Iterator[str]:
         """Yield the line in pieces: a constant may be large."""
         module = self.module
-        fields = self._fields(row)
+        if self._ahead is not None and row in self._ahead[0]:
+            fields = self._ahead[1](row - self._ahead[0].start)
+        else:
+            fields = Message(module.proto_of(row))
         opcode = module.opcodes[row]
         wrapped = module.wrapped(row)
         shown = opcode if wrapped < 0 else module.opcodes[wrapped] + opcode.removeprefix("async")
@@ -240,7 +225,11 @@ class InstructionText:
         elif opcode == "parameter":
             yield str(module.parameter_numbers[row])
         else:
-            yield from self._operands(row)
+            for k, operand in enumerate(module.operands_of(row)):
+                text = "" if not k else mark_index(k) if self.form.index_marks else ", "
+                if self.form.operand_shapes:
+                    text += f"{module.shape_text(module.shape_rows[operand] if operand >= 0 else -1)} "
+                yield text + self._name(operand)
         yield ")"
         try:
             parts = self._tail(row, fields, opcode, wrapped)
@@ -265,22 +254,8 @@ class InstructionText:
         except CaptureError:
             yield UNKNOWN
 
-    def _operands(self, row: int) -> Iterator[str]:
-        for k, operand in enumerate(self.module.operands_of(row)):
-            mark = "" if not k else mark_index(k) if self.form.index_marks else ", "
-            yield mark + self._operand(operand)
-
-    def _operand(self, row: int) -> str:
-        if not self.form.operand_shapes:
-            return self._name(row)
-        shape = self.module.shape_rows[row] if row >= 0 else -1
-        return f"{self.module.shape_text(shape)} {self._name(row)}"
-
     def _name(self, row: int) -> str:
         return self._percent + self.module.printed_names[row] if row >= 0 else UNKNOWN
-
-    def _computation(self, row: int) -> str:
-        return self._percent + self.module.printed_computations[row] if row >= 0 else UNKNOWN
 
     # ---- attributes
 
@@ -304,8 +279,13 @@ class InstructionText:
         """Return an OriginalValueProto: the name of each array before the compiler changed the program."""
         if origin.flag(2):
             return "[synthetic_call]"
-        arrays = ((message.integers(1), message.message(2)) for message in origin.messages(1))
-        known = {tuple(place): _format_array_before(array) for place, array in arrays if len(array.data(1))}
+        known = {}
+        for message in origin.messages(1):
+            place, array = tuple(message.integers(1)), message.message(2)
+            if len(array.data(1)):
+                place_before = array.integers(2)
+                index = f" {{{join_numbers(place_before)}}}" if place_before else ""
+                known[place] = f'{{"{escape_to_one_line(array.text(1))}"{index}}}'
         tree = self.module.arrays_of(self.module.shape_rows[row])
         return "".join(part if isinstance(part, str) else known.get(part, "{}") for part in tree)
 
@@ -330,12 +310,16 @@ class InstructionText:
         if before:
             parts.append(_format_named("control-predecessors={", map(self._name, before), "}"))
         if len(fields.data(_STATISTICS)) and 2 in fields.message(_STATISTICS):
-            parts.append(f"statistics={_format_statistics(fields.message(_STATISTICS))}")
+            statistics = fields.message(_STATISTICS)
+            texts = [f"visualizing_index={statistics.integer(1)}"]
+            texts += [f"{escape_to_one_line(entry.text(1))}={entry.double(2):.6g}" for entry in statistics.messages(2)]
+            parts.append(f"statistics={{{','.join(texts)}}}")
         return [*parts, *(_format_accuracy(fields.message(_ACCURACY)) if _ACCURACY in fields else [])]
 
     def _calls(self, row: int, opcode: str, wrapped: int) -> list[Part]:
         """Return the computations that an instruction calls, by role."""
-        names = [self._computation(call) for call in self.module.calls_of(row)]
+        printed = self.module.printed_computations
+        names = [self._percent + printed[call] if call >= 0 else UNKNOWN for call in self.module.calls_of(row)]
         if not names or opcode in ("async-update", "async-done"):
             return []
         if opcode == "async-start":
@@ -345,43 +329,22 @@ class InstructionText:
         if opcode == "select-and-scatter" and len(names) == 2:
             return [f"select={names[0]}", f"scatter={names[1]}"]
         if opcode == "conditional":
-            return self._branches(row, names)
+            chosen_by = next(iter(self.module.operands_of(row)), -1)
+            shape_row = self.module.shape_rows[chosen_by] if chosen_by >= 0 else -1
+            if len(names) == 2 and chosen_by >= 0 and self.module.shape(shape_row).element_type == PRED:
+                return [f"true_computation={names[0]}", f"false_computation={names[1]}"]
+            return [_format_named("branch_computations={", names, "}")]
         if opcode in _APPLIED:
             return [f"to_apply={names[0]}"]
         if opcode == "custom-call":
             return [_format_named("called_computations={", names, "}")]
         return [_format_named("calls=", names)]
 
-    def _branches(self, row: int, names: list[str]) -> list[Part]:
-        chosen_by = next(iter(self.module.operands_of(row)), -1)
-        if (
-            len(names) == 2
-            and chosen_by >= 0
-            and self.module.shape(self.module.shape_rows[chosen_by]).element_type == PRED
-        ):
-            return [f"true_computation={names[0]}", f"false_computation={names[1]}"]
-        return [_format_named("branch_computations={", names, "}")]
-
-
-def _list_left_out(form: Form) -> Iterator[int]:
-    """Fields that the form does not show."""
-    if not form.metadata:
-        yield _METADATA
-    if not form.backend_config:
-        yield _CONFIG
-    if not form.control:
-        yield _CONTROL
-
 
 def _format_named(before: str, names: Iterable[str], behind: str = "") -> Iterator[str]:
     """Names between two texts, in pieces."""
     separated = (name if k == 0 else f", {name}" for k, name in enumerate(names))
     return chain([before], separated, [behind])
-
-
-def _format_array_before(array: Message) -> str:
-    place = array.integers(2)
-    return f'{{"{escape_to_one_line(array.text(1))}"' + (f" {{{join_numbers(place)}}}" if place else "") + "}"
 
 
 def format_frontend(attributes: Message) -> str:
@@ -392,12 +355,6 @@ def format_frontend(attributes: Message) -> str:
         + ",".join(f"{escape_to_one_line(name.decode('utf-8', 'replace'))}={quote_unless_json(v)}" for name, v in pairs)
         + "}"
     )
-
-
-def _format_statistics(statistics: Message) -> str:
-    texts = [f"visualizing_index={statistics.integer(1)}"]
-    texts += [f"{escape_to_one_line(message.text(1))}={message.double(2):.6g}" for message in statistics.messages(2)]
-    return "{" + ",".join(texts) + "}"
 
 
 def _format_accuracy(accuracy: Message) -> list[str]:

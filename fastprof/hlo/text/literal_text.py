@@ -171,8 +171,10 @@ def _format_literal_array(literal: Message, shape: Message, kind: int) -> Iterat
     width = sizes[-1] * (2 if name in _PAIRS else 1)
 
     def rows(first: int, last: int) -> list[str]:
-        texts = _format_values(name, values[first * width : last * width], scalar=False)
-        return _join_rows(texts, sizes[-1], last - first, len(sizes) > 1)
+        texts, length = _format_values(name, values[first * width : last * width], scalar=False), sizes[-1]
+        blank = " " if len(sizes) > 1 and length > 1 else ""
+        parts = (texts[row * length : (row + 1) * length] for row in range(last - first))
+        return ["{" + blank + ", ".join(part) + blank + "}" for part in parts]
 
     return _nest_rows(sizes[:-1], len(sizes), max(1, _BLOCK // max(width, 1)), rows)
 
@@ -250,23 +252,15 @@ def _format_values(name: str, values: Numbers, scalar: bool) -> list[str]:
         parts = format_floats(values)
         return [f"({real}, {imaginary})" for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]
     if name in _NARROW:
-        return list(map(str, _narrow_values(values, _NARROW[name], name[0] == "S").tolist()))
+        bits = _NARROW[name]  # integers of less than a byte, which lie in a byte each
+        narrow = values.astype(np.int64) & (1 << bits) - 1
+        if name[0] == "S":
+            narrow -= (narrow >> bits - 1) << bits
+        return list(map(str, narrow.tolist()))
     kind = TYPE_NAMES.index(name)
     if kind in SMALL:
         return format_small_floats(kind, values.tolist())
     return format_floats(values) if values.dtype.kind == "f" else list(map(str, values.tolist()))
-
-
-def _narrow_values(values: Numbers, bits: int, signed: bool) -> npt.NDArray[np.int64]:
-    """Integers of less than a byte, which lie in a byte each."""
-    low = values.astype(np.int64) & (1 << bits) - 1
-    return low - ((low >> bits - 1) << bits) if signed else low
-
-
-def _join_rows(texts: list[str], length: int, count: int, nested: bool) -> list[str]:
-    """``count`` innermost dimensions, in braces."""
-    blank = " " if nested and length > 1 else ""
-    return ["{" + blank + ", ".join(texts[row * length : (row + 1) * length]) + blank + "}" for row in range(count)]
 
 
 def _format_empty(outer: list[int], rank: int, first: int, last: int) -> list[str]:

@@ -47,7 +47,12 @@ def reads_as_json(text: str) -> bool:
     if not text.startswith("{"):
         return False
     end = _find_closing_brace(text)
-    return end > 0 and _has_only_comments(text, end)
+    while 0 < end < len(text):
+        comment = _COMMENT.match(text, end)
+        if comment is None:
+            return False
+        end = comment.end()
+    return end > 0
 
 
 def _find_closing_brace(text: str) -> int:
@@ -65,15 +70,6 @@ def _find_closing_brace(text: str) -> int:
         elif token == '"':
             return 0
     return 0
-
-
-def _has_only_comments(text: str, at: int) -> bool:
-    while at < len(text):
-        comment = _COMMENT.match(text, at)
-        if comment is None:
-            return False
-        at = comment.end()
-    return True
 
 
 def quote_unless_json(data: bytes | memoryview) -> str:
@@ -140,20 +136,15 @@ class ShapeTexts:
             shape = Message(message)
             kind = shape.integer(_ELEMENT_TYPE)
             if kind == TUPLE:
-                waiting += reversed(_format_tuple(shape.parts(_ELEMENTS)))
+                written: list[memoryview | str] = ["("]
+                for k, element in enumerate(shape.parts(_ELEMENTS)):
+                    written += [mark_index(k), element] if k else [element]
+                waiting += reversed([*written, ")"])
             elif kind == _BUFFER:
                 waiting += reversed(["b(", *shape.parts(_ELEMENTS)[:1], ")"])
             else:
                 pieces.append(_format_array(shape, kind, self.layouts))
         return "".join(pieces)
-
-
-def _format_tuple(elements: list[memoryview]) -> list[memoryview | str]:
-    """Return a tuple's elements, and what stands between them."""
-    written: list[memoryview | str] = ["("]
-    for k, element in enumerate(elements):
-        written += [mark_index(k), element] if k else [element]
-    return [*written, ")"]
 
 
 def join_numbers(numbers: Iterable[int]) -> str:
@@ -175,12 +166,13 @@ def _format_array(shape: Message, kind: int, with_layout: bool) -> str:
         return f"{get_type_name(kind)}[]"
     sizes = shape.integers(_DIMENSIONS)
     dynamic = shape.integers(_DYNAMIC)
+    dimensions = join_numbers(sizes)
     if any(dynamic):
-        dimensions = ",".join(
-            _format_dimension(size, k < len(dynamic) and dynamic[k] != 0) for k, size in enumerate(sizes)
-        )
-    else:
-        dimensions = join_numbers(sizes)
+        texts = [str(size) for size in sizes]
+        for k, (size, is_dynamic) in enumerate(zip(sizes, dynamic, strict=False)):
+            if is_dynamic:
+                texts[k] = "?" if size == _UNBOUNDED else f"<={size}"
+        dimensions = ",".join(texts)
     text = f"{get_type_name(kind)}[{dimensions}]"
     if with_layout and _LAYOUT in shape:
         layout = format_layout(shape.message(_LAYOUT))
@@ -189,17 +181,11 @@ def _format_array(shape: Message, kind: int, with_layout: bool) -> str:
     return text
 
 
-def _format_dimension(size: int, dynamic: bool) -> str:
-    if not dynamic:
-        return str(size)
-    return "?" if size == _UNBOUNDED else f"<={size}"
-
-
 def format_layout(layout: Message, inside: int = 0) -> str:
     """``{1,0:T(8,128)(2,1)S(1)}``. ``inside``: how many physical shapes are around it."""
     order = join_numbers(layout.integers(_MINOR_TO_MAJOR))
     tiles = "".join(format_tile(tile.integers(1)) for tile in layout.messages(_TILES))
-    splits = "".join(_format_split(split) for split in layout.messages(_SPLITS))
+    splits = "".join(f"({split.integer(1)}:{join_numbers(split.integers(2))})" for split in layout.messages(_SPLITS))
     parts = [
         _format_levels(layout),
         f"T{tiles}" if tiles else "",
@@ -222,10 +208,6 @@ def _format_marked(letter: str, value: int, silent: tuple[int, ...] = (0,)) -> s
 
 def _format_primitive(mark: str, kind: int) -> str:
     return f"{mark}({get_type_name(kind)})" if kind else ""
-
-
-def _format_split(split: Message) -> str:
-    return f"({split.integer(1)}:{join_numbers(split.integers(2))})"
 
 
 def _format_levels(layout: Message) -> str:
@@ -287,13 +269,14 @@ def _format_one_sharding(sharding: Message, metadata: MetadataText, inside: int)
         return "{" + "".join((mark_index(k) if k else "") + part for k, part in enumerate(parts)) + "}"
     if _NAMED in sharding:
         return _format_named_sharding(sharding.message(_NAMED), metadata)
-    return (
-        "{"
-        + _format_kind(sharding)
-        + _format_shard_group(sharding)
-        + _format_sources(sharding.messages(_METADATA), metadata)
-        + "}"
-    )
+    text = _format_kind(sharding)
+    if sharding.flag(_IN_GROUP):
+        text += f" {'shard_like' if sharding.integer(_GROUP_TYPE) else 'shard_as'} {sharding.integer(_GROUP_ID)}"
+    sources = [metadata(source) for source in sharding.messages(_METADATA)]
+    if any(sources):
+        listed = sources[0] if len(sources) == 1 else ", ".join(f"{{{source}}}" for source in sources)
+        text += f" metadata={{{listed}}}"
+    return f"{{{text}}}"
 
 
 def _format_kind(sharding: Message) -> str:
@@ -302,19 +285,14 @@ def _format_kind(sharding: Message) -> str:
         return _WORDS[kind]
     if kind == _MAXIMAL:
         return f"maximal device={(sharding.integers(_DEVICES) or [0])[0]}"
-    text = "devices=" + _format_tiles(
-        sharding.integers(_TILE_KIND), sharding.integers(_DEVICES), *_format_iota(sharding)
-    )
+    tiles, devices = sharding.integers(_TILE_KIND), sharding.integers(_DEVICES)
+    text = "devices=" + _format_tiles(tiles, devices, sharding.integers(_RESHAPE), sharding.integers(_TRANSPOSE))
     if sharding.flag(_LAST_REPLICATED):
         text += " last_tile_dim_replicate"
     if _LAST_DIMS in sharding:
         words = [_SUBGROUPS.get(kind, "error_type.") for kind in sharding.integers(_LAST_DIMS)]
         text += f" last_tile_dims={{{', '.join(words)}}}"
     return text
-
-
-def _format_iota(sharding: Message) -> tuple[list[int], list[int]]:
-    return sharding.integers(_RESHAPE), sharding.integers(_TRANSPOSE)
 
 
 def _format_tiles(tiles: list[int], devices: list[int], reshape: list[int], transpose: list[int]) -> str:
@@ -326,19 +304,6 @@ def _format_tiles(tiles: list[int], devices: list[int], reshape: list[int], tran
 def _format_counted(reshape: list[int], transpose: list[int]) -> str:
     """Devices counted up, as an array whose dimensions change places."""
     return f"[{join_numbers(reshape)}]" + (f"T({join_numbers(transpose)})" if len(reshape) > 1 else "")
-
-
-def _format_shard_group(sharding: Message) -> str:
-    if not sharding.flag(_IN_GROUP):
-        return ""
-    return f" {'shard_like' if sharding.integer(_GROUP_TYPE) else 'shard_as'} {sharding.integer(_GROUP_ID)}"
-
-
-def _format_sources(sources: list[Message], metadata: MetadataText) -> str:
-    texts = [metadata(source) for source in sources]
-    if not any(texts):
-        return ""
-    return " metadata={" + (texts[0] if len(texts) == 1 else ", ".join(f"{{{text}}}" for text in texts)) + "}"
 
 
 # ---- shardings and groups by the axes of a mesh
@@ -357,24 +322,20 @@ def _format_mesh(mesh: Message) -> tuple[str, list[str]]:
     if _MESH_IOTA in mesh:
         counted = mesh.message(_MESH_IOTA)
         devices = _format_counted(counted.integers(1), counted.integers(2))
-    return text + (f", device_ids=({devices})" if devices else ""), [_shorten_axis(name) for name, _ in axes]
-
-
-def _shorten_axis(name: str) -> str:
-    return name if len(name) <= _LONGEST_AXIS else name[:_LONGEST_AXIS] + "…"
-
-
-def _format_axis(axis: Message, names: list[str]) -> str:
-    number = axis.integer(1)
-    name = names[number] if 0 <= number < len(names) else "?"
-    if 2 not in axis:
-        return f"'{name}'"
-    part = axis.message(2)
-    return f"'{name}':({part.integer(1)}){part.integer(2)}"
+    names = [name if len(name) <= _LONGEST_AXIS else name[:_LONGEST_AXIS] + "…" for name, _ in axes]
+    return text + (f", device_ids=({devices})" if devices else ""), names
 
 
 def _format_axes(axes: list[Message], names: list[str]) -> list[str]:
-    return [_format_axis(axis, names) for axis in axes]
+    texts = []
+    for axis in axes:
+        number = axis.integer(1)
+        name = names[number] if 0 <= number < len(names) else "?"
+        texts.append(f"'{name}'")
+        if 2 in axis:
+            part = axis.message(2)
+            texts[-1] += f":({part.integer(1)}){part.integer(2)}"
+    return texts
 
 
 def _format_named_sharding(sharding: Message, metadata: MetadataText) -> str:
