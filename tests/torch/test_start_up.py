@@ -59,4 +59,6 @@ def test_start_up_and_what_recurs_of_one_cause_are_two_findings() -> None:
     recurring = {row["cause"]: row["cost_ps"] for row in rows if row["ranked_by"] != "after recurring causes"}
     assert (recurring["launch"], recurring["memory_pressure"]) == (15_698_000_000, 80_730_000_000)
     assert rows[0]["cause"] == "memory_pressure"
+    titles = [row["title"] for row in rows if row["cause"] == "memory_pressure"]
+    assert titles[0] == "The GPU waits for memory allocation" and titles[1].endswith(", at start-up")
     assert str(report.scalars["headline"].value).startswith("One-time start-up: 12.69 s.")

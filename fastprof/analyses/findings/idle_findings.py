@@ -260,7 +260,8 @@ def split_start_up(facts: DiagnosisFacts, finding: Finding) -> list[Finding]:
     if not time_ps or finding.cost_ps is None:
         return [finding]
     time_ps = min(time_ps, finding.cost_ps)
-    first = replace(finding, cause=_RECORDED[finding.cause], cost_ps=time_ps, is_once=True)
+    title = f"{finding.title}, at start-up"
+    first = replace(finding, title=title, cause=_RECORDED[finding.cause], cost_ps=time_ps, is_once=True)
     rest = finding.cost_ps - time_ps
     if finding.cause in EARLY and rest > 0:
         return [replace(finding, cost_ps=rest), first]
