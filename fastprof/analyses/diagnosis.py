@@ -51,6 +51,7 @@ from fastprof.derive.causes import recompilations
 from fastprof.derive.causes.cause_names import CAUSE_LABELS, CAUSES
 from fastprof.derive.causes.compilations import Compilation
 from fastprof.derive.causes.python_calls import LongestFunction, find_longest_function
+from fastprof.derive.causes.slow_steps import FEWEST_ON_LEVELS, Slowdown, find_slowdown
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.device_peaks import find_capability
 from fastprof.derive.devices.gpu_kernels import maker_of
@@ -66,6 +67,7 @@ from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.event_origin import parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime, longest_wait, measure_loader_time
 from fastprof.derive.steps.step_alignment import SessionSteps
+from fastprof.derive.steps.step_source import AUTO
 from fastprof.schema.tables import Column, Flag, ObjectRows, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
@@ -87,7 +89,7 @@ AFTER = ("tf_data", "gaps", "steps", "communication", "kernel_stats", "hlo_stats
 RULES: Final = (
     idle_findings.find_idle_time, step_findings.find_collective_waits, op_findings.find_slow_ops,
     op_findings.find_unfused_ops, step_findings.find_slow_host, step_findings.find_long_steps,
-    op_findings.find_leaks, op_findings.find_full_memory, op_findings.find_tfprof_advice,
+    step_findings.find_slowdowns, op_findings.find_leaks, op_findings.find_full_memory, op_findings.find_tfprof_advice,
 )  # fmt: skip
 NO_WORK: Final = "no device work is recorded"
 _NOTHING_RAN: Final = "No device work is recorded: device time is neither used nor lost."
@@ -250,6 +252,7 @@ class DiagnosisHostState:
     compilations: list[Compilation]
     longest: LongestFunction | None
     """The longest Python function of a host whose devices ran nothing, else None."""
+    slowdown: Slowdown | None
 
 
 def of_host(host: Host, params: Params) -> DiagnosisHostState:
@@ -276,6 +279,7 @@ def of_host(host: Host, params: Params) -> DiagnosisHostState:
         name=host.name,
         compilations=recompilations.find_compilations(host),
         longest=None if has_work else find_longest_function(host.raw),
+        slowdown=find_slowdown(host.source_of_steps(AUTO), host.explained_steps(AUTO).database) if has_work else None,
     )
 
 
@@ -308,6 +312,7 @@ def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, 
             [(host.name, host.compilations) for host in kept], after["steps"].detail_as(SessionSteps).database
         ),
         recorded_with=params.recorded_with,
+        slowdowns=[(host.name, host.slowdown) for host in kept if host.slowdown is not None],
     )
     costs = [limit_to_run(cost, facts.window_ps) for rule in RULES for cost in rule(facts) if facts.window_ps]
     every = [add_context(facts, part) for cost in costs for part in split_start_up(facts, cost)]
@@ -384,6 +389,8 @@ def _list_absent(
         yield from ((cause, "the capture has no GPU") for cause in OF_GPUS)
     if facts.figures(reports.Roofline).peak_flops_per_s is None:
         yield from ((cause, "the device peaks are unknown") for cause in OF_PEAKS)
+    if 0 < (facts.figures(reports.Steps).step_count or 0) < FEWEST_ON_LEVELS:
+        yield "slowdown", f"fewer than {FEWEST_ON_LEVELS} steps"
     yield from list_unproven_causes(facts, has_launches=any(host.has_launches for host in kept))
 
 

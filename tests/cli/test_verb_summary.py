@@ -44,7 +44,7 @@ def test_findings_have_a_cost_an_action_and_the_command_that_shows_their_evidenc
     assert "  1. Ops are memory-bandwidth bound: up to 7.089 ms, 23.9 %\n     Move fewer bytes: " in out
     assert "  3. " in out and "  4. " not in out
     assert "  fastprof roofline demo/xla --table 'ops?bound_by=HBM'" in out
-    examined = "Checked and harmless: 10 causes; 16 cannot be judged from this capture"
+    examined = "Checked and harmless: 10 causes; 17 cannot be judged from this capture"
     assert f"{examined} (fastprof diagnosis --verbose lists them)" in " ".join(out.split())
     assert f"{examined}\n" in show("diagnosis", "demo/xla")[0]
     assert "  4. " in show("demo/xla", "--limit", "4")[0]

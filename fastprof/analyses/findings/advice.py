@@ -34,6 +34,8 @@ OF_QUEUE: Final = "input of a queue"
 TO_DEVICE: Final = "transfer to the device"
 TO_HOST: Final = "transfer to the host"
 """Advice on transfer, if copies of one direction take nearly all of the time."""
+REGULAR_STEPS: Final = "slow steps at regular distances"
+"""Advice on slow steps, if each N-th step is one."""
 MORE_THAN_COMPUTE: Final = "transfer that no compute can hide"
 """Advice on transfer, if copies take nearly all of the time, or far longer than compute."""
 
@@ -247,7 +249,13 @@ _TEXTS: Final[dict[str, dict[str, str]]] = {
                     "fragmentation.",
         PYTORCH: "Use PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, activation checkpointing or smaller batches.",
     },
+    "slowdown": {
+        UNKNOWN: "Look at the clocks, temperature, power and other users of the device at that time (NVIDIA: "
+                 "nvidia-smi -q -d CLOCK,PERFORMANCE). If these are as before, inputs became larger: compare shapes.",
+    },
     "slow_step": {UNKNOWN: "Compare the step with its neighbours: the evidence lists the slower ops and events."},
+    REGULAR_STEPS: {UNKNOWN: "Each of these steps does something more, such as an evaluation, a checkpoint or logging. "
+                             "Do it less often, on less data, or beside the training."},
     "padding": {
         UNKNOWN: "Choose dimensions that fill tiles: multiples of 128 for the last dimension, and of 8 for the second "
                  "last.",

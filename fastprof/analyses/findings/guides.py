@@ -461,7 +461,7 @@ def list_unrecorded(
             what = "some activity of devices" if facts.window_ps else "activity of devices"
             yield Unrecorded(f"{what}: {flaw.text}", _OF_DEVICES if not facts.window_ps else "idle", flaw.remedy)
     if not facts.figures(reports.Steps).step_count:
-        yield Unrecorded("steps", "slow_step, straggler, tail, silent", choose_text(_STEPS))
+        yield Unrecorded("steps", "slow_step, slowdown, straggler, tail, silent", choose_text(_STEPS))
     levels = facts.levels
     if not has_threads:
         was = "" if levels is None else f" host_tracer_level was {levels.host}."

@@ -20,6 +20,7 @@ import pyarrow as pa
 from fastprof.analyses.findings import reports
 from fastprof.analyses.findings.advice import OLD_KERNELS, ON_AMD, WITHOUT_TF32
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, read_array
+from fastprof.derive.devices.communication_kinds import find_collective_kind
 from fastprof.derive.devices.gpu_kernels import AMD, NVIDIA, SINCE_TF32, get_matrix_units, lack_tf32, multiplies
 from fastprof.derive.ops.gpu_kernels import (
     FEW_WARPS_PERCENT,
@@ -220,13 +221,16 @@ def _read_ops(facts: DiagnosisFacts) -> _OpColumns:
         return np.concatenate([read_array(column, np.float64), np.full(extra, np.nan)])
 
     lost = read(roofline.lost_ps)
+    named = [kernel_names[k] if k >= 0 else "" for k in at]
+    kind = {name: find_collective_kind(name.rpartition("/")[2]) for name in {*named, *names}}
+    communicates = [name in exposed or bool(kind[name] or kind[its]) for name, its in zip(names, named, strict=True)]
     return _OpColumns(
         name=names,
-        kernel=[kernel_names[k] if k >= 0 else "" for k in at],
+        kernel=named,
         source=[*hlo.source.to_pylist(), *[None] * extra],
         by_compute=np.array([resource == "Compute" for resource in bound], bool),
         by_memory=np.array([resource == "HBM" for resource in bound], bool),
-        communicates=np.array([name in exposed or name.startswith("nccl") for name in names], bool),
+        communicates=np.array(communicates, bool),
         single=np.array([k >= 0 and single[k] for k in at], bool),
         self_ps=read_kernels(self_ps, lambda row: row.ps[1]),
         most_ps=read_kernels(self_ps, lambda row: row.most_ps),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 from urllib.parse import quote
 
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastprof.analyses.findings import reports
-from fastprof.analyses.findings.advice import advise_on_collectives
+from fastprof.analyses.findings.advice import REGULAR_STEPS, advise_on_collectives
 from fastprof.analyses.findings.facts import CERTAIN, LIKELY, POSSIBLE, DiagnosisFacts, Finding, sum_by_key
 from fastprof.derive.causes.slow_steps import choose_explanation, format_slow_kind
 from fastprof.derive.causes.time_by_cause import BETWEEN_STEPS, CAUSE_NAMES
@@ -167,6 +168,10 @@ def find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
     first = rows[0]
     named = f" (called {first.name})" if first.name.isdigit() and first.name != str(worst) else ""
     several = f"{len(slow)} steps take" if len(slow) > 1 else f"Step {worst}{named} takes"
+    apart = {after - before for before, after in pairwise(sorted(slow))}
+    is_regular = len(slow) > 2 and len(apart) == 1 and apart != {1}
+    if is_regular:
+        several = f"One in {max(apart)} steps takes"
     times = first.duration_ps / max(first.median_ps, 1)
     known, event, time_ps = _explain_step(facts, rows, slow_steps.causes[worst], worst)
     detail = f"In step {worst}, {event} explains {format_time(time_ps)} more than usual." if event else None
@@ -180,13 +185,46 @@ def find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
         sum(_measure_own_excess(facts, slow_steps, step) for step in slow),
         CERTAIN,
         f"steps.slow_steps?step={worst}",
-        facts.advise("slow_step"),
+        facts.advise(REGULAR_STEPS if is_regular else "slow_step"),
         host=first.host,
         step=worst,
         op=known.what if known and known.kind == "op" else None,
         annotation=known.what if known and known.kind in ("annotation", "python", "event") else event,
         detail=detail,
     )
+
+
+def find_slowdowns(facts: DiagnosisFacts) -> Iterator[Finding]:
+    """Find the host whose devices lose most time because they compute longer from some step on."""
+    host, worst = max(facts.slowdowns, key=lambda each: each[1].excess_ps, default=(None, None))
+    if worst is None or host is None:
+        return
+    times, are_alike = worst.after_ps / max(worst.before_ps, 1), worst.alike_share >= _ALIKE
+    steps, before, after = f"{worst.count} steps", format_time(worst.before_ps), format_time(worst.after_ps)
+    detail = f"{steps} compute for {after} instead of {before} each."
+    if worst.op is not None:
+        what = "Nearly all ops take longer" if are_alike else "Most of it"
+        op_before, op_after = format_time(worst.op_before_ps), format_time(worst.op_after_ps)
+        detail += f" {what}: {worst.op} takes {op_after} a step instead of {op_before}."
+    if others := len(facts.slowdowns) - 1:
+        detail += f" {count_noun(others, 'other host slows', 'other hosts slow')} down, too."
+    yield Finding(
+        "slowdown",
+        f"{'Ops take' if are_alike else 'Steps compute for'} {times:.1f} times as long from step {worst.step} on",
+        worst.excess_ps,
+        CERTAIN if are_alike else LIKELY,
+        f"steps.steps?step={worst.step}",
+        facts.advise("slowdown"),
+        is_bound=bool(others),
+        host=host,
+        step=worst.step,
+        op=worst.op,
+        detail=detail,
+    )
+
+
+_ALIKE: Final = 0.8
+"""Share of op time in ops that take longer from which on the device is slower, rather than some ops."""
 
 
 def _explain_step(

@@ -5,6 +5,12 @@ longer than their median by more than five times the median deviation from it, a
 the time by name within its span, compared with the median of the steps that are not outliers. It is that of the thread
 or device on which it takes longest: what several take at once would be more than the step. Ops, frames of Python and
 other events count for their self time, annotations for all of theirs.
+
+If device ops take longer from some step on, until the end, no median is usual: the steps from this one on are compared
+with those before it::
+
+    compute  |--|  |--|  |--|  |----|  |----|  |----|  |----|
+    step      0     1     2     3       4       5       6         a slowdown from step 3 on
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ from fastprof.derive.steps.event_origin import (
 )
 from fastprof.derive.steps.grouping import Groups
 from fastprof.derive.steps.step_database import OWN_CATEGORIES, StepDatabase
-from fastprof.derive.steps.step_figures import break_down_cores, fit_parts
+from fastprof.derive.steps.step_figures import COMPUTE, break_down_cores, fit_parts
 from fastprof.derive.steps.step_source import StepSource
 from fastprof.schema.columns import (
     ArrayRows,
@@ -38,6 +44,7 @@ from fastprof.schema.columns import (
     number_values,
     reduce_runs,
     sort_rows,
+    sum_by,
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import MODULE_LINES, HostEvents, Line
@@ -112,6 +119,8 @@ _SAY_NOTHING: Final = (None, "all_others")
 """Categories too general to explain a slow step next to an event name."""
 LEAST_STEPS: Final = 4
 """Fewest steps of a name among which outliers are looked for."""
+FEWEST_ON_LEVELS: Final = 2 * LEAST_STEPS
+"""Fewest steps among which a slowdown is looked for."""
 _DEVIATIONS: Final = 5
 _TENTH: Final = 10
 _MOST_COMPARED: Final = 32
@@ -215,14 +224,9 @@ def choose_explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: 
 def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
     """Return the outlier steps of a host, each compared with the complete steps of the same name that run the same
     program."""
-    groups, events = made_from.groups, made_from.groups.events
+    events = made_from.groups.events
     begin, end = _find_step_spans(database)
-    title = {label: _NUMBER.sub("", label) for label in set(database.label)}
-    number = {name: place for place, name in enumerate(sorted(set(title.values())))}
-    programs = find_main_programs(groups, database.step)
-    programs = programs - programs.min(initial=0)
-    of_title = np.array([number[title[label]] for label in database.label], np.int64)
-    kinds = np.unique(of_title * (programs.max(initial=0) + 1) + programs, return_inverse=True)[1]
+    kinds = _number_kinds(made_from.groups, database)
     parts: list[Differences] = []
     fit = np.flatnonzero(database.complete & (end > begin))
     fit = fit[np.argsort(kinds[fit], kind="stable")]
@@ -230,10 +234,9 @@ def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
         out, median = find_outliers((end - begin)[steps])
         if out.any():
             parts.append(_compare_categories(database, steps, out, (end - begin)[steps[out]], median))
-            late, usual = steps[out], steps[~out]
+            late = steps[out]
             late = late[np.argsort(-(end - begin)[late], kind="stable")[:_MOST_COMPARED]]
-            count = min(_MOST_COMPARED, len(usual))
-            usual = usual[np.arange(count) * len(usual) // count]  # spread over all of them
+            usual = _thin_steps(steps[~out])
             times = _sum_times_by_name(events, np.sort(np.concatenate([late, usual])), begin, end, made_from.marked)
             parts.append(_compare_names(times, late, usual, end - begin, median))
     every = Differences.joined(parts)
@@ -243,6 +246,23 @@ def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
         for kind, name in zip(every.kind.tolist(), every.name.tolist(), strict=True)
     ]
     return SlowSteps(every, names)
+
+
+def _number_kinds(groups: Groups, database: StepDatabase) -> Int64s:
+    """Return the kind of each step: its name without its number, and the program that it runs most, as one number."""
+    title = {label: _NUMBER.sub("", label) for label in set(database.label)}
+    number = {name: place for place, name in enumerate(sorted(set(title.values())))}
+    programs = find_main_programs(groups, database.step)
+    programs = programs - programs.min(initial=0)
+    of_title = np.array([number[title[label]] for label in database.label], np.int64)
+    kinds: Int64s = np.unique(of_title * (programs.max(initial=0) + 1) + programs, return_inverse=True)[1]
+    return kinds
+
+
+def _thin_steps(steps: Int64s) -> Int64s:
+    """Return as many of the steps as are compared by name, spread over all of them."""
+    count = min(_MOST_COMPARED, len(steps))
+    return steps[np.arange(count) * len(steps) // max(count, 1)]
 
 
 def find_outliers(duration: Int64s) -> tuple[Bools, int]:
@@ -295,6 +315,94 @@ def _compare_categories(
     return _make_rows(steps[out], duration, median, np.full(len(late), _CATEGORY), name, time, usual[most])
 
 
+# ---- slowdowns
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """Steps of a host from some step on, whose devices compute longer than in the steps before.
+
+    ``step``: number of the first; ``count``: how many they are; ``before_ps``, ``after_ps``: median compute of a step
+    on the core that computes longest; ``excess_ps``: what they compute beyond ``before_ps`` in all. ``alike_share``:
+    share of the op time before in ops that take longer by at least half as much as all ops together. ``op``: the op
+    that takes most time longer, None if no op is recorded, with its mean time per step before and after."""
+
+    step: int
+    count: int
+    before_ps: int
+    after_ps: int
+    excess_ps: int
+    alike_share: float
+    op: str | None
+    op_before_ps: int
+    op_after_ps: int
+
+
+def find_slowdown(made_from: StepSource, database: StepDatabase) -> Slowdown | None:
+    """Return from which step on devices compute longer, among the complete steps of the most frequent kind, or None."""
+    begin, end = _find_step_spans(database)
+    kinds = _number_kinds(made_from.groups, database)
+    fit = np.flatnonzero(database.complete & (end > begin))
+    if len(fit) < FEWEST_ON_LEVELS:
+        return None
+    fit = fit[kinds[fit] == np.bincount(kinds[fit]).argmax()]
+    fit = fit[np.argsort(begin[fit], kind="stable")]
+    compute = break_down_cores(database)[fit][:, :, COMPUTE]
+    compute_ps: Int64s = np.where(database.present[fit], compute, 0).max(axis=1, initial=0)
+    place = find_level_shift(compute_ps)
+    if place is None:
+        return None
+    before_ps, after_ps = (_compute_median(side) for side in (compute_ps[:place], compute_ps[place:]))
+    usual, late = _thin_steps(fit[:place]), _thin_steps(fit[place:])
+    chosen = np.sort(np.concatenate([usual, late]))
+    times = _sum_times_by_name(made_from.groups.events, chosen, begin, end, made_from.marked, with_threads=False)
+    is_op = times.kind == _OP
+    metas, number = number_values(times.meta[is_op])
+    is_late = np.isin(times.step[is_op], late)
+    before, after = (
+        sum_by(np.where(side, number.reshape(-1), -1), times.time_ps[is_op], len(metas)) // len(steps)
+        for side, steps in ((~is_late, usual), (is_late, late))
+    )
+    longer = after - before
+    half_as_much = longer.sum() / max(int(before.sum()), 1) / 2
+    is_longer = (before > 0) & (longer > 0) & (longer >= half_as_much * before)
+    most = int(longer.argmax()) if len(longer) else None
+    return Slowdown(
+        int(database.number[fit[place]]),
+        len(fit) - place,
+        before_ps,
+        after_ps,
+        int(np.maximum(compute_ps[place:] - before_ps, 0).sum()),
+        float(before[is_longer].sum() / max(int(before.sum()), 1)),
+        None if most is None else made_from.groups.events.names[int(metas[most])],
+        0 if most is None else int(before[most]),
+        0 if most is None else int(after[most]),
+    )
+
+
+def find_level_shift(values: Int64s) -> int | None:
+    """Return the place from which on values are higher by a tenth or more, until the end; None if there is none.
+
+    It is where two means leave the least squares of ranks, in which single values count little. On each side, nine
+    tenths of the values are on its side of the middle between both medians, and half of them within an eighth of the
+    rise from its median: values that grow slowly, or come and go, have no such place."""
+    count = len(values)
+    if count < FEWEST_ON_LEVELS:
+        return None
+    ranks = number_values(values)[1].reshape(-1)
+    sums, first = np.cumsum(ranks, dtype=np.float64), np.arange(LEAST_STEPS, count - LEAST_STEPS + 1)
+    rises = (sums[-1] - sums[first - 1]) / (count - first) - sums[first - 1] / first
+    place = int(first[(rises**2 * first * (count - first)).argmax()])
+    sides = values[:place], values[place:]
+    low, high = (_compute_median(side) for side in sides)
+    if low <= 0 or high - low <= low // _TENTH:
+        return None
+    apart = [(side < (low + high) / 2) == (side is sides[0]) for side in sides]
+    spread = [_compute_median(np.abs(side - median)) for side, median in zip(sides, (low, high), strict=True)]
+    is_clear = all(np.count_nonzero(side) >= 0.9 * len(side) for side in apart) and 8 * max(spread) <= high - low
+    return place if is_clear else None
+
+
 # ---- time by name
 
 
@@ -309,11 +417,13 @@ class _NameTimes:
     time_ps: Int64s
 
 
-def _sum_times_by_name(events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s, marked: Int64s) -> _NameTimes:
-    """Return times of some steps by name, on the line on which it takes longest."""
+def _sum_times_by_name(
+    events: HostEvents, steps: Int64s, begin: Int64s, end: Int64s, marked: Int64s, *, with_threads: bool = True
+) -> _NameTimes:
+    """Return times of some steps by name, on the line on which it takes longest: of a device, or a thread, too."""
     order = steps[np.argsort(begin[steps], kind="stable")]
     begin, end = begin[order], end[order]
-    threads = {line.number for line in list_threads(events)}
+    threads = {line.number for line in list_threads(events)} if with_threads else set()
     lines = [line for line in events.lines if line.last > line.first and (line.number in threads or _runs_ops(line))]
     rows, first_of_line = _find_rows_within(events, lines, begin, end)
     start, stop = events.start_ps[rows], add_durations(events.start_ps[rows], events.duration_ps[rows])
