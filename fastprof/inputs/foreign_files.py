@@ -73,7 +73,9 @@ def explain_error(error: CaptureError, head: bytes, *, is_program: bool = False)
     """Return the error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
     if error.message.startswith(_REFUSED):
         return error
-    if (known := _find_document_format(error)) is not None:
+    # The keys of a JSON document show its format.
+    keys = (error.excerpt or "").removeprefix("its keys are ").split(", ")
+    if (known := next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)) is not None:
         text = f"{_REFUSED} but {known}; {error.message.partition(': ')[2]}"
         return CaptureError(text, path=error.path, offset=0, salvageable=False, excerpt=error.excerpt)
     if (known := _find_known_format(head)) is not None:
@@ -118,12 +120,6 @@ def refuse_other(head: bytes, path: str) -> None:
     if guess is not None:
         text = f"{_REFUSED}; it looks like {guess}"
         raise CaptureError(text, path=path, offset=0, salvageable=False)
-
-
-def _find_document_format(error: CaptureError) -> str | None:
-    """Return the format of a JSON document by its keys, or None."""
-    keys = (error.excerpt or "").removeprefix("its keys are ").split(", ")
-    return next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)
 
 
 def name_foreign_format(head: bytes) -> str | None:

@@ -253,7 +253,10 @@ def find_other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
 
 def _resolve_item(item: object, run: str | None) -> list[Session]:
     if isinstance(item, Run):
-        parts = [_find_run_part(part, item.name) for part in _resolve_path(_get_folder(item), run)]
+        # Find the directory as the system has it: ``item.path`` is text to show.
+        first = item.files[0].source if item.files else None
+        folder = find_parent(first) if isinstance(first, str) else item.path
+        parts = [_find_run_part(part, item.name) for part in _resolve_path(folder, run)]
         read = {file.path for part in parts for file in part.files}
         own = [file for file in item.files if file.path not in read and is_present(file.source)]
         return [Session(item.name, item.files, ())] if own else parts  # ranks, or one of several profiles
@@ -281,12 +284,6 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
 def _find_run_part(part: Session, name: str) -> Session:
     """Rename a part as ``list_runs`` names its run."""
     return replace(part, run=name, files=tuple(replace(file, run=name) for file in part.files))
-
-
-def _get_folder(run: Run) -> str:
-    """Its directory as the system has it: ``run.path`` is text to show."""
-    first = run.files[0].source if run.files else None
-    return find_parent(first) if isinstance(first, str) else run.path
 
 
 def format_path(path: str | os.PathLike[Any]) -> str:
