@@ -85,7 +85,10 @@ class _OpTreePage:
         self.total_ps = self.ops.total_ps if with_idle else self.ops.op_ps
         self.leaf: dict[int, int] = {}
         self._known: dict[tuple[Any, ...], Node] = {}
-        self._sparse_rows = _find_children(self.ops)
+        self._sparse_rows: dict[int, list[int]] = {}  # the ops that a SparseCore ran for each op
+        if self.ops.parent is not None:
+            for row, parent in enumerate(self.ops.parent.tolist()):
+                self._sparse_rows.setdefault(parent, []).append(row)
         self._of_sparse = _list_figures(self.ops.children) if self.ops.children is not None else {}
         nested = self._grow()
         idle = self.growth.added(0, IDLE, _IDLE_NAME) if with_idle and self.ops.parts else -1
@@ -284,15 +287,6 @@ class _OpTreePage:
 
 def _take_figures(figures: Mapping[str, npt.NDArray[Any]], place: int) -> dict[str, Any]:
     return {name: values[place].item() for name, values in figures.items()}
-
-
-def _find_children(ops: Ops) -> dict[int, list[int]]:
-    """Return the rows of the ops that a SparseCore ran for each op."""
-    rows: dict[int, list[int]] = {}
-    if ops.parent is not None:
-        for row, parent in enumerate(ops.parent.tolist()):
-            rows.setdefault(parent, []).append(row)
-    return rows
 
 
 def _list_figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:

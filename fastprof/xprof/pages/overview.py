@@ -134,7 +134,12 @@ def _make_analysis(overview: analysis.Overview, pipeline: InputPipeline, report:
         (boolean("tcEligibility", "TensorCore eligibility"), [kernel.could for kernel in kernels]),
         (boolean("tcUtilization", "Op is using TensorCore"), [kernel.tensor_core_ns != 0 for kernel in kernels]),
     ]
-    return join_columns(columns, properties | _list_gpu_properties(pipeline))
+    narrow, wide = _sum_precisions(pipeline)
+    precisions = {
+        "device_compute_16bit": _divide_part(narrow, wide),
+        "device_compute_32bit": _divide_part(wide, narrow),
+    }
+    return join_columns(columns, properties | _format_percents(precisions))
 
 
 def _group_framework_ops(report: AnalysisReport) -> OpTable:
@@ -175,13 +180,6 @@ def _measure_eager(report: AnalysisReport) -> float:
 def _sum_precisions(pipeline: InputPipeline) -> tuple[int, int]:
     """Return the time of 16-bit and of 32-bit kernels, to which some copies count."""
     return pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps
-
-
-def _list_gpu_properties(pipeline: InputPipeline) -> dict[str, str]:
-    narrow, wide = _sum_precisions(pipeline)
-    return _format_percents(
-        {"device_compute_16bit": _divide_part(narrow, wide), "device_compute_32bit": _divide_part(wide, narrow)}
-    )
 
 
 def _list_tpu_properties(
