@@ -211,15 +211,12 @@ def lines(report: AnalysisReport, look: Look, limit: int | None = None) -> Itera
         for text in (*summaries, "--verbose shows more"):
             yield from as_text.wrap_paragraph(text, look)
     for severity, heading in _TITLES.items():
-        yield from _format_notices(heading, _list_notices(report, severity, look), look)
-
-
-def _list_notices(report: AnalysisReport, severity: str, look: Look) -> list[Notice]:
-    """Return the notices of a severity; remarks of prerequisites only if the text is verbose."""
-    inherited = set()
-    if severity == "info" and not look.verbose:
-        inherited = {notice.text for other in report.after.values() for notice in other.notices}
-    return [notice for notice in report.notices if notice.severity == severity and notice.text not in inherited]
+        # Remarks of prerequisites are shown only if the text is verbose.
+        inherited = set()
+        if severity == "info" and not look.verbose:
+            inherited = {notice.text for other in report.after.values() for notice in other.notices}
+        shown = [notice for notice in report.notices if notice.severity == severity and notice.text not in inherited]
+        yield from _format_notices(heading, shown, look)
 
 
 def get_headline(report: AnalysisReport) -> str:

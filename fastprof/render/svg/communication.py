@@ -78,7 +78,9 @@ def _draw_bars(drawing: SvgDrawing, title: str, table: pa.Table, most: int, y: f
     for row in table.slice(0, most).to_pylist():
         share = "" if row["exposed_share"] is None else f", {100 * row['exposed_share']:.1f}%"
         with drawing.hint("\n".join(_make_hint(row))):
-            drawing.text(LEFT, y + 11, fit_label(_get_label(row, several=several), _BAR - LEFT - 8), "name")
+            device = f"{row['host']} {row['device']}" if several else row["device"]
+            label = f"{row['step']} {device}" if row.get("step") is not None else str(device)
+            drawing.text(LEFT, y + 11, fit_label(label, _BAR - LEFT - 8), "name")
             _draw_bar(drawing, row, y, (_BAR_END - _BAR) / longest)
             drawing.text(_VALUE_END, y + 11, format_time(row["duration_ps"]) + share, end=True)
         y += _ROW
@@ -90,11 +92,6 @@ def _draw_rest(drawing: SvgDrawing, more: int, y: float) -> float:
         return y
     drawing.text(LEFT, y + 11, f"and {more:,} more", "quiet")
     return y + _ROW
-
-
-def _get_label(row: Row, *, several: bool) -> str:
-    device = f"{row['host']} {row['device']}" if several else row["device"]
-    return f"{row['step']} {device}" if row.get("step") is not None else str(device)
 
 
 def _make_hint(row: Row) -> Iterable[str]:

@@ -3,7 +3,6 @@ and what is alive at the peak."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -51,7 +50,9 @@ def draw(report: AnalysisReport) -> str:
     drawing.text(LEFT, 36, fit_label(title, 900, 15), "title")
     y = _draw_figures(drawing, report, 58)
     rows = report.tables["buffers_at_peak"].to_pylist()
-    colours = _choose_colours(rows)
+    # The largest temporaries at the peak have colours.
+    largest = [row["buffer_id"] for row in rows if row["start"] is not None and row["buffer_id"] is not None]
+    colours = dict(zip(largest, COLOURS, strict=False))
     traced = [] if shown.memory.unknown else shown.space.traced
     if not traced or (len(traced) == 1 and not len(traced[0][1].events)):
         drawing.text(
@@ -76,12 +77,6 @@ def _draw_figures(drawing: SvgDrawing, report: AnalysisReport, y: float) -> floa
     if at:
         drawing.text(LEFT, y + 18, fit_label(f"the peak is at {at}", 900), "quiet")
     return y + 42
-
-
-def _choose_colours(rows: Iterable[Row]) -> dict[int, str]:
-    """Return the colours of the largest temporaries at the peak by id."""
-    largest = [row["buffer_id"] for row in rows if row["start"] is not None and row["buffer_id"] is not None]
-    return dict(zip(largest, COLOURS, strict=False))
 
 
 # ---- one heap -------------------------------------------------------------------------------------------

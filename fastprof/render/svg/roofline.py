@@ -14,8 +14,6 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_measure, format_time
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from fastprof.analyses.contract import AnalysisReport
 
 WIDTH: Final = 980
@@ -48,7 +46,9 @@ def draw(report: AnalysisReport) -> str:
     drawing.text(24, 36, "Roofline", "title")
     device = report.scalars["device_type"].value or "device not named"
     drawing.text(24, 58, fit_label(str(device), 600), "quiet")
-    dots = _list_dots(report.tables["ops"])
+    ops = report.tables["ops"]
+    chosen = [np.nan_to_num(ops[name].to_numpy(), posinf=0.0) > 0 for name in ("flops_per_s", "flops_per_hbm_byte")]
+    dots: list[Row] = ops.select(_SHOWN).take(np.flatnonzero(chosen[0] & chosen[1])[:MOST_DOTS]).to_pylist()
     peaks = {row["resource"]: row["peak"] for row in report.tables["device"].to_pylist() if row["peak"]}
     if not dots:
         return drawing.document(drawing.paragraph(92, _explain_absence(report)) + 12, "Roofline: no op to draw")
@@ -64,13 +64,6 @@ def draw(report: AnalysisReport) -> str:
 _SHOWN: Final = (
     "name", "category", "self_ps", "flops_per_s", "flops_per_hbm_byte", "roofline_percent", "bound_by",
 )  # fmt: skip
-
-
-def _list_dots(ops: pa.Table) -> list[Row]:
-    """Return the ops that can be placed, the most self time first."""
-    chosen = [np.nan_to_num(ops[name].to_numpy(), posinf=0.0) > 0 for name in ("flops_per_s", "flops_per_hbm_byte")]
-    rows: list[Row] = ops.select(_SHOWN).take(np.flatnonzero(chosen[0] & chosen[1])[:MOST_DOTS]).to_pylist()
-    return rows
 
 
 def _explain_absence(report: AnalysisReport) -> str:
