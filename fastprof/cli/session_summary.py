@@ -53,6 +53,9 @@ def gather_summary(profile: Profile, progress: ProgressLine | None = None) -> Se
     hosts = _add_columns(tables["hosts"], plane_count=pa.array(plane_counts, pa.int64()))
     hosts = _add_spans(hosts, "host", _merge_spans(planes, "host"))
     all_lines = _sum_spans([(0, span) for span in spans.values()]).get(0, _NO_EVENTS)
+    kinds = zip(planes["device_type"].to_pylist(), planes["device_kind"].to_pylist(), strict=True)
+    device_counts = Counter(pair for pair in kinds if pair[0] not in (None, "CUSTOM"))
+    devices = [{"type": type_, "kind": kind, "count": count} for (type_, kind), count in device_counts.items()]
     summary = {
         "run": profile.run,
         "hosts": hosts.num_rows,
@@ -62,7 +65,7 @@ def gather_summary(profile: Profile, progress: ProgressLine | None = None) -> Se
         "size_bytes": sum(hosts["size_bytes"].to_pylist()),
         "first_start_ps": all_lines.first_start_ps,
         "last_end_ps": all_lines.last_end_ps,
-        "devices": _count_devices(planes),
+        "devices": devices,
     }
     if total <= _MOST_CHECKED and any(device["type"] == "GPU" for device in summary["devices"]):
         summary |= _drop_impossible(profile)
@@ -182,13 +185,6 @@ def _describe_planes(planes: pa.Table, stats: pa.Table) -> pa.Table:
     named = zip(*(own[name].to_pylist() for name in ("plane_id", "name", "device_type")), strict=True)
     kind = [kinds.get(plane) or get_vendor_word(name) if device else None for plane, name, device in named]
     return _add_columns(own, device_kind=pa.array(kind, pa.string()))
-
-
-def _count_devices(planes: pa.Table) -> list[dict[str, Any]]:
-    """Count the devices of each type and kind, in order of first appearance."""
-    kinds = zip(planes["device_type"].to_pylist(), planes["device_kind"].to_pylist(), strict=True)
-    counts = Counter(pair for pair in kinds if pair[0] not in (None, "CUSTOM"))
-    return [{"type": type_, "kind": kind, "count": count} for (type_, kind), count in counts.items()]
 
 
 _DESCRIPTIONS = {
