@@ -95,7 +95,15 @@ def answer(report: AnalysisReport) -> object:
         if has_batching:
             tables.append(_make_batches_table(session, model, inference.params.batch_order))
         if session.patterns:
-            tables.append(make_data_table(_TENSORS, _list_tensor_rows(session, model)))
+            pattern, time_ps = model.moves.pattern, model.moves.time_ps
+            rows: list[list[Cell]] = []
+            for place, kind in enumerate(np.unique(pattern).tolist()):
+                times = np.sort(time_ps[pattern == kind])
+                at = "<br>".join(
+                    f"{p:.2f}%: {int(times[_find_percentile(p, len(times))]) / 1e9:.6f}ms" for p in TENSOR_PERCENTILES
+                )
+                rows.append([place, "<br>".join(session.patterns[kind]), len(times), at])
+            tables.append(make_data_table(_TENSORS, rows))
     return tables
 
 
@@ -226,18 +234,6 @@ def _describe_batching(known: BatchingParameters | None) -> dict[str, str]:
 
 
 # ---- tensors
-
-
-def _list_tensor_rows(session: SessionServing, model: ModelRequests) -> list[list[Cell]]:
-    pattern, time_ps = model.moves.pattern, model.moves.time_ps
-    rows: list[list[Cell]] = []
-    for place, kind in enumerate(np.unique(pattern).tolist()):
-        times = np.sort(time_ps[pattern == kind])
-        at = "<br>".join(
-            f"{p:.2f}%: {int(times[_find_percentile(p, len(times))]) / 1e9:.6f}ms" for p in TENSOR_PERCENTILES
-        )
-        rows.append([place, "<br>".join(session.patterns[kind]), len(times), at])
-    return rows
 
 
 # ---- what they share
