@@ -205,7 +205,13 @@ def lines(report: AnalysisReport, look: Look, limit: int | None = None) -> Itera
         if section.summary is not None and not look.verbose:
             summaries.append(section.summary(report))
         elif look.verbose or section.table or any(report.scalars[name].value is not None for name in section.scalars):
-            yield from _format_section(section, report, analysis, look, limit)
+            yield ""
+            yield look.strong(fit_text(escape_text(section.title), look.width or len(section.title)))
+            inner = look.narrower(_INDENT)
+            if section.scalars:
+                yield from _format_scalars(get_figures(section, report, analysis), inner)
+            if section.table is not None:
+                yield from _format_table(section, report, inner, limit)
     if summaries:
         yield ""
         for text in (*summaries, "--verbose shows more"):
@@ -279,18 +285,6 @@ def _make_plain_sections(report: AnalysisReport, analysis: Analysis) -> list[Sec
 
     figures = Section("Figures", scalars=tuple(report.scalars))
     return [figures, *(Section(get_label(name).capitalize(), name) for name in analysis.TABLES)]
-
-
-def _format_section(
-    section: Section, report: AnalysisReport, analysis: Analysis, look: Look, limit: int | None
-) -> Iterator[str]:
-    yield ""
-    yield look.strong(fit_text(escape_text(section.title), look.width or len(section.title)))
-    inner = look.narrower(_INDENT)
-    if section.scalars:
-        yield from _format_scalars(get_figures(section, report, analysis), inner)
-    if section.table is not None:
-        yield from _format_table(section, report, inner, limit)
 
 
 def _format_scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:

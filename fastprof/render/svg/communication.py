@@ -46,7 +46,11 @@ def draw(report: AnalysisReport) -> str:
     y = _draw_legend(drawing, y + 6)
     several = len(devices["host"].unique()) > 1
     y = _draw_bars(drawing, "Devices, over the capture", devices, MOST_DEVICES, y, several=several)
-    steps = _find_slowest(report.tables["steps"])
+    steps = report.tables["steps"]
+    step = np.array([-1 if number is None else number for number in steps["step"].to_pylist()], np.int64)
+    order = sort_rows(step, -np.asarray(steps["duration_ps"]))
+    order = order[step[order] >= 0]
+    steps = steps.take(order[find_runs(step[order])])
     if steps.num_rows:
         y = _draw_bars(drawing, "Steps, each on its slowest device", steps, MOST_STEPS, y, several=several)
     y = _draw_operations(drawing, report.tables["operations"], y)
@@ -60,14 +64,6 @@ def _draw_legend(drawing: SvgDrawing, y: float) -> float:
         drawing.text(x + 17, y + 10, name, "small")
         x += 34 + 6.5 * len(name)
     return y + 44
-
-
-def _find_slowest(steps: pa.Table) -> pa.Table:
-    """Return the row of the slowest device of each step, in step order."""
-    step = np.array([-1 if number is None else number for number in steps["step"].to_pylist()], np.int64)
-    order = sort_rows(step, -np.asarray(steps["duration_ps"]))
-    order = order[step[order] >= 0]
-    return steps.take(order[find_runs(step[order])])
 
 
 def _draw_bars(drawing: SvgDrawing, title: str, table: pa.Table, most: int, y: float, *, several: bool) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from fastprof.analyses.memory_viewer import ShownProgram
 from fastprof.hlo.program_memory import format_space
 from fastprof.render.svg.drawing import COLOURS, LEFT, Row, SvgDrawing, fit_label
-from fastprof.schema.columns import Int64s, find_runs
+from fastprof.schema.columns import find_runs
 from fastprof.wording.quantities import format_size
 
 if TYPE_CHECKING:
@@ -103,14 +103,10 @@ def _draw_heap(
     return _draw_map(drawing, shown, allocation, heap, colours, y + 26)
 
 
-def _split_columns(count: int) -> Int64s:
-    """Return the first event of each column, and then the end of the last column."""
-    wide = min(max(count, 1), _COLUMNS)
-    return (np.arange(wide + 1) * count) // wide
-
-
 def _draw_use(drawing: SvgDrawing, heap: Heap, throughout: int, y: float) -> float:
-    edges = _split_columns(len(heap.events))
+    event_count = len(heap.events)
+    column_count = min(max(event_count, 1), _COLUMNS)
+    edges = (np.arange(column_count + 1) * event_count) // column_count  # first events, then the last column's end
     most = np.maximum.reduceat(heap.bytes[1:], edges[:-1]) + throughout
     top = max(int(most.max()), throughout, 1)
     bottom = y + _USE_HEIGHT

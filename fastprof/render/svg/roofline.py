@@ -55,7 +55,12 @@ def draw(report: AnalysisReport) -> str:
     across, up = _make_axes(dots, peaks)
     _draw_grid(drawing, across, up)
     _draw_roof(drawing, peaks, across, up)
-    colours = _choose_colours(dots)
+    # The categories with the most time have colours.
+    time: dict[str, int] = {}
+    for row in dots:
+        time[row["category"]] = time.get(row["category"], 0) + row["self_ps"]
+    ordered = sorted(time, key=lambda name: -time[name])
+    colours = dict(zip(ordered, COLOURS, strict=False))
     _draw_dots(drawing, dots, colours, across, up)
     _list_ops(drawing, dots, colours)
     return drawing.document(_draw_foot(drawing, report, dots), "Roofline")
@@ -124,15 +129,6 @@ def _draw_roof(drawing: SvgDrawing, peaks: dict[str, float], across: _Axis, up: 
         ridge = flat / max(peaks[name] for name in peaks if name != "Compute") if len(peaks) > 1 else least
         drawing.line([(across.at(max(ridge, least)), up.at(flat)), (_RIGHT, up.at(flat))], "marked")
         drawing.text(_RIGHT - 4, up.at(flat) - 7, "Compute", "small quiet", end=True)
-
-
-def _choose_colours(dots: list[Row]) -> dict[str, str]:
-    """Return the colours of the categories with the most time."""
-    time: dict[str, int] = {}
-    for row in dots:
-        time[row["category"]] = time.get(row["category"], 0) + row["self_ps"]
-    ordered = sorted(time, key=lambda name: -time[name])
-    return dict(zip(ordered, COLOURS, strict=False))
 
 
 def _draw_dots(drawing: SvgDrawing, dots: list[Row], colours: dict[str, str], across: _Axis, up: _Axis) -> None:
