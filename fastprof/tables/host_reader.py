@@ -380,7 +380,12 @@ def read_host(
     wanted = Wanted(index, narrow)
     source = EventSource(part, metadata)
     source.arrows = lambda: tables.session.arrows()[number]
-    _learn_lines(index, narrow, alone=len(index.captures) == 1 and not planes)
+    # The headers of all lines number them. If a single host is read entirely, its events are indexed with them: a
+    # second look is saved.
+    if len(index.captures) == 1 and not planes and not narrow.planes and not narrow.lines:
+        index.ensure(records.STATS if index.captures[0].capture.salvage else records.EVENTS)
+    else:
+        index.ensure_lines()
     if metadata:
         _read_metadata(source, tables, number)
     own_planes = _list_planes(tables, wanted, number)
@@ -433,15 +438,6 @@ def _drop_timeless(events: HostEvents, has_start: npt.NDArray[np.bool_]) -> Host
     lacking = {before.line_id: (before.last - before.first) - (line.last - line.first) for before, line in pairs}
     timed.untimed = {line_id: count for line_id, count in lacking.items() if count}
     return timed
-
-
-def _learn_lines(index: Index, selection: Selection, alone: bool) -> None:
-    """Read the headers of all lines, which number them. If a single host is read entirely, its events are indexed with
-    them: a second look is saved."""
-    if alone and not selection.planes and not selection.lines:
-        index.ensure(records.STATS if index.captures[0].capture.salvage else records.EVENTS)
-    else:
-        index.ensure_lines()
 
 
 def _expand_names(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[str, ...]:
