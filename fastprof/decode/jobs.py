@@ -271,7 +271,15 @@ def _find_owner(name: str, hosts: Sequence[str]) -> str | None:
 
 def _make_host_part(capture: Capture, file: CaptureFile, host: str | None, ranges: Sequence[_Range]) -> Capture:
     """Return the part of the capture that is of one host."""
-    source = _make_source(capture.source, ranges)
+    entire = capture.source
+    if entire.memory is not None:
+        joined = b"".join(entire.memory[at : at + length] for at, length in ranges)
+        source = CaptureSource(entire.path, memory=memoryview(joined))
+    else:
+        assert entire.stored is not None
+        places = [place for span in ranges for place in entire.stored.places(*span)]
+        source = CaptureSource(entire.path, stored=PartsOfFile(entire.stored, np.array(places, np.uint64).tobytes()))
+    source.file, source.read_size = entire.file, entire.read_size
     begin = f"{host} " if host is not None else ""
     trace = Capture(replace(file, source=source, before_planes=begin), capture.memory, ImportLog(), capture.salvage)
     trace.log = capture.log  # of the file itself, it has all rows already
@@ -295,15 +303,3 @@ def _find_ranges(
             host, is_shared = of_end[end]
             (of_all if is_shared else of_host[host]).append((at, end - at))
     return {host: sorted([*of_all, *ranges]) for host, ranges in of_host.items()}
-
-
-def _make_source(entire: CaptureSource, ranges: Sequence[_Range]) -> CaptureSource:
-    if entire.memory is not None:
-        joined = b"".join(entire.memory[at : at + length] for at, length in ranges)
-        part = CaptureSource(entire.path, memory=memoryview(joined))
-    else:
-        assert entire.stored is not None
-        places = [place for span in ranges for place in entire.stored.places(*span)]
-        part = CaptureSource(entire.path, stored=PartsOfFile(entire.stored, np.array(places, np.uint64).tobytes()))
-    part.file, part.read_size = entire.file, entire.read_size
-    return part
