@@ -220,7 +220,14 @@ class Gathering:
         if self.engine.host_timeout is not None:
             self._look_for_late(self.engine.host_timeout)
         if self._may_run_twice():
-            self._look_for_stragglers()
+            # Give hosts a second time, once, that take much longer than their size explains. Answers are equal, so the
+            # first one will do.
+            pace, now = float(np.median(self._paces())), time.monotonic()
+            for future, task in list(self.running.items()):
+                usual = pace * (task.size_bytes or 0)
+                if now - self.since[future] > _SLOWER * usual + _SLACK_S and not self.tried[task.number, "slow"]:
+                    self.tried[task.number, "slow"] += 1
+                    self._start(task)
 
     def _take_ended(self) -> tuple[BaseException | None, list[Task]]:
         """Take answers. If the executor broke: its error, and the tasks that ended so."""
@@ -251,7 +258,14 @@ class Gathering:
         if task.number in self.done:  # it was run twice
             return
         self.done[task.number] = self.stored(kept)
-        self._check_seen()
+        first = list(self.done.values())[:_UNSEEN]
+        unseen = [result.fault for result in first if isinstance(result.fault, NotFoundError | UnreadableError)]
+        known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them
+        if known and unseen and len(unseen) == len(first) and len(first) == min(_UNSEEN, len(self.tasks)):
+            raise EngineError(
+                "workers cannot see this file and others: give them access to this machine's file systems",
+                path=unseen[0].path,
+            )
         if self._ends(kept) and self.ends_at is None:
             self.ends_at = time.monotonic() + _GRACE_S
         for future, other in self.running.items():
@@ -263,17 +277,6 @@ class Gathering:
         """Return whether its fault is one that the session cannot do without the host for."""
         task = next(iter(self.tasks))
         return kept.fault is not None and (not kept.in_opening or task.on_error == "raise")
-
-    def _check_seen(self) -> None:
-        """EngineError: workers cannot see the files."""
-        first = list(self.done.values())[:_UNSEEN]
-        unseen = [result.fault for result in first if isinstance(result.fault, NotFoundError | UnreadableError)]
-        known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them
-        if known and unseen and len(unseen) == len(first) and len(first) == min(_UNSEEN, len(self.tasks)):
-            raise EngineError(
-                "workers cannot see this file and others: give them access to this machine's file systems",
-                path=unseen[0].path,
-            )
 
     # ---- faults of workers
 
@@ -340,16 +343,6 @@ class Gathering:
             for result in self.done.values()
             if result.fault is None and (size := sizes[result.number])
         ]
-
-    def _look_for_stragglers(self) -> None:
-        """Give hosts a second time, once, that take much longer than their size explains. Answers are equal, so the
-        first one will do."""
-        pace, now = float(np.median(self._paces())), time.monotonic()
-        for future, task in list(self.running.items()):
-            usual = pace * (task.size_bytes or 0)
-            if now - self.since[future] > _SLOWER * usual + _SLACK_S and not self.tried[task.number, "slow"]:
-                self.tried[task.number, "slow"] += 1
-                self._start(task)
 
     def _look_for_late(self, host_timeout: float) -> None:
         """Try hosts again that take too long. A process that hangs cannot be taken back: its pool is made again."""
