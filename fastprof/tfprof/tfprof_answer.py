@@ -168,7 +168,14 @@ class _CodeProfile:
         values, unit = _get_values(views.recorded, step, self._measure)
         for kind, of in (("count", "count"), (self._measure, unit)):
             self._parts.append(put(_SAMPLE_TYPE, put(1, self._text(kind)) + put(2, self._text(of))))
-        frames = _make_frames(views.lines, shown)
+        frames: list[Any] = []  # of each row; of the root None
+        for row in shown.row.tolist():
+            if row == 0:
+                frames.append(None)
+                continue
+            frame = views.lines.frames[views.lines.frame[row]].as_py()
+            suffix = GRADIENT if views.lines.is_gradient[row] else ""
+            frames.append(_StackFrame(frame["file"], frame["line"], frame["function"] + suffix, frame["function_line"]))
         names, parent = views.recorded.names, shown.forest.parent.tolist()
         calls = [b""] * len(parent)  # the ids of a row's stack, innermost first
         for place in range(1, len(parent)):
@@ -216,19 +223,6 @@ def _get_values(recorded: RecordedGraph, step: int, measure: str) -> tuple[Ints,
 
 
 _UNITS: Final = {"micros": "microseconds", "bytes": "bytes"}
-
-
-def _make_frames(lines: CodeLines, shown: VisibleTree) -> list[Any]:
-    """The frame of each row; of the root None."""
-    frames: list[_StackFrame | None] = []
-    for row in shown.row.tolist():
-        if row == 0:
-            frames.append(None)
-            continue
-        frame = lines.frames[lines.frame[row]].as_py()
-        suffix = GRADIENT if lines.is_gradient[row] else ""
-        frames.append(_StackFrame(frame["file"], frame["line"], frame["function"] + suffix, frame["function_line"]))
-    return frames
 
 
 _MICROS: Final = FIGURES.index("micros")
