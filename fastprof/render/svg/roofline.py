@@ -51,8 +51,19 @@ def draw(report: AnalysisReport) -> str:
     dots: list[Row] = ops.select(_SHOWN).take(np.flatnonzero(chosen[0] & chosen[1])[:MOST_DOTS]).to_pylist()
     peaks = {row["resource"]: row["peak"] for row in report.tables["device"].to_pylist() if row["peak"]}
     if not dots:
-        return drawing.document(drawing.paragraph(92, _explain_absence(report)) + 12, "Roofline: no op to draw")
-    across, up = _make_axes(dots, peaks)
+        if not report.tables["ops"].num_rows:
+            why = report.notices[0].text if report.notices else "There are no ops."
+        else:
+            why = "No op of this capture has both its flops and its bytes recorded: no op can be drawn."
+        return drawing.document(drawing.paragraph(92, why) + 12, "Roofline: no op to draw")
+    # Whole decades hold the dots, peak arithmetic, and its ridge with HBM.
+    intensity = [row["flops_per_hbm_byte"] for row in dots]
+    rate = [row["flops_per_s"] for row in dots]
+    if "Compute" in peaks:
+        rate.append(peaks["Compute"] * 1.5)
+        if "HBM" in peaks:
+            intensity += [peaks["Compute"] / peaks["HBM"] * 8]
+    across, up = _make_axis(intensity, _LEFT, _RIGHT), _make_axis(rate, _BOTTOM, _TOP)
     _draw_grid(drawing, across, up)
     _draw_roof(drawing, peaks, across, up)
     # The categories with the most time have colours.
@@ -69,23 +80,6 @@ def draw(report: AnalysisReport) -> str:
 _SHOWN: Final = (
     "name", "category", "self_ps", "flops_per_s", "flops_per_hbm_byte", "roofline_percent", "bound_by",
 )  # fmt: skip
-
-
-def _explain_absence(report: AnalysisReport) -> str:
-    if not report.tables["ops"].num_rows:
-        return report.notices[0].text if report.notices else "There are no ops."
-    return "No op of this capture has both its flops and its bytes recorded: no op can be drawn."
-
-
-def _make_axes(dots: list[Row], peaks: dict[str, float]) -> tuple[_Axis, _Axis]:
-    """Return axes of whole decades that hold the dots, peak arithmetic, and its ridge with HBM."""
-    intensity = [row["flops_per_hbm_byte"] for row in dots]
-    rate = [row["flops_per_s"] for row in dots]
-    if "Compute" in peaks:
-        rate.append(peaks["Compute"] * 1.5)
-        if "HBM" in peaks:
-            intensity += [peaks["Compute"] / peaks["HBM"] * 8]
-    return _make_axis(intensity, _LEFT, _RIGHT), _make_axis(rate, _BOTTOM, _TOP)
 
 
 def _make_axis(values: list[float], begin: float, end: float) -> _Axis:
