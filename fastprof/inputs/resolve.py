@@ -504,37 +504,26 @@ def join_parts(parts: list[Session], faults: list[FastprofError]) -> Session:
                 files.append(file)
         seen.update(keys)
     programs = tuple(dict.fromkeys(program for part in parts for program in part.programs))
-    files = _add_programs(files, programs)
+    if programs:  # they go with each of the captures; without any they make up one of their own
+        if not files:
+            path = programs[0] if len(programs) == 1 else find_parent(programs[0])
+            files = [CaptureFile(None, show_path(path), ONLY_PROGRAMS, None, programs)]
+        else:
+            files = [replace(file, programs=tuple(dict.fromkeys((*file.programs, *programs)))) for file in files]
     if not files and faults:
         others = f"; {len(faults) - 1} others failed too" if len(faults) > 1 else ""
         raise type(faults[0])(faults[0].message + others, path=faults[0].path)
     if not files:
         raise NotFoundError("no captures", path=remarks[0].path if remarks else None)
-    remarks += _describe_several_runs(files)
+    folders = list(dict.fromkeys(show_path(find_parent(file.source)) for file in files if isinstance(file.source, str)))
+    if len(folders) > 1:  # they may be of several runs
+        folder_names = list(dict.fromkeys(Path(folder).name for folder in folders))
+        listed = list_few(folder_names if len(folder_names) == len(folders) else folders)
+        text = f"captures of {len(folders)} directories are read as hosts of one run: {listed}"
+        remarks += [SessionRemark("info", "several_runs", text, None)]
     names = {part.run for part in parts if part.files}
     run = names.pop() if len(names) == 1 else None
     return Session(run, _number_hosts(files, remarks), tuple(remarks))
-
-
-def _add_programs(files: list[CaptureFile], programs: tuple[str, ...]) -> list[CaptureFile]:
-    """Programs that were named go with each of the captures; without any they make up one of their own."""
-    if not programs:
-        return files
-    if not files:
-        path = programs[0] if len(programs) == 1 else find_parent(programs[0])
-        return [CaptureFile(None, show_path(path), ONLY_PROGRAMS, None, programs)]
-    return [replace(file, programs=tuple(dict.fromkeys((*file.programs, *programs)))) for file in files]
-
-
-def _describe_several_runs(files: list[CaptureFile]) -> list[SessionRemark]:
-    """Captures of several directories may be of several runs."""
-    folders = list(dict.fromkeys(show_path(find_parent(file.source)) for file in files if isinstance(file.source, str)))
-    if len(folders) < 2:
-        return []
-    names = list(dict.fromkeys(Path(folder).name for folder in folders))
-    listed = list_few(names if len(names) == len(folders) else folders)
-    text = f"captures of {len(folders)} directories are read as hosts of one run: {listed}"
-    return [SessionRemark("info", "several_runs", text, None)]
 
 
 def _identify_file(file: CaptureFile) -> object:

@@ -256,7 +256,10 @@ class _Message:
                 raise ProtocolError("a compressed answer, which was not requested")
             if length > self._most:
                 raise ProtocolError(f"an answer of {length:,} bytes, above the limit of {self._most:,}")
-            self._body = _allocate_memory(length)
+            try:
+                self._body = memoryview(mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if length else b"")
+            except OSError:
+                raise ProtocolError(f"an answer of {length:,} bytes does not fit into memory") from None
         if data and self._body is not None:
             if len(data) > len(self._body) - self._at:
                 raise ProtocolError("an answer of several messages")
@@ -273,13 +276,6 @@ class _Message:
         if self._body is None or self._at < len(self._body):
             raise ProtocolError("an answer that ends too soon")
         return self._body
-
-
-def _allocate_memory(length: int) -> memoryview:
-    try:
-        return memoryview(mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if length else b"")
-    except OSError:
-        raise ProtocolError(f"an answer of {length:,} bytes does not fit into memory") from None
 
 
 def _name_error(code: Any) -> str:
