@@ -187,16 +187,6 @@ class Gathering:
     def _goes_on(self) -> bool:
         return self.ends_at is None and self.failure is None
 
-    def _collect_ahead(self) -> tuple[BaseException | None, list[Task]]:
-        """Take answers of the next gathering, whose faults wait for its turn."""
-        if self.ahead is None:
-            return None, []
-        try:
-            return self.ahead._take_ended()
-        except FastprofError as error:
-            self.ahead.failure = error
-            return None, []
-
     def take_back(self) -> None:
         """What was given is waiting again: the executor ended for reasons of another gathering."""
         self.waiting.extendleft(self.running.values())
@@ -211,8 +201,13 @@ class Gathering:
             return
         wait(futures, _PATIENCE_S, FIRST_COMPLETED)  # which overlooks those that somebody cancels
         broken, lost = self._take_ended()
-        broken_ahead, lost_ahead = self._collect_ahead()
+        broken_ahead: BaseException | None = None
+        lost_ahead: list[Task] = []
         if self.ahead is not None:
+            try:
+                broken_ahead, lost_ahead = self.ahead._take_ended()
+            except FastprofError as error:
+                self.ahead.failure = error
             self.ahead.waiting.extendleft(lost_ahead)
         if broken is not None or broken_ahead is not None:
             self._broke(broken or broken_ahead or BrokenExecutor(), lost, alone=not lost_ahead)
