@@ -21,7 +21,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from fastprof.derive.tfprof.forest import Ints
 from fastprof.derive.tfprof.options import ORDERS, ViewOptions
 from fastprof.derive.tfprof.recorded import FIGURES, RecordedGraph, StepRuns, is_canonical
 from fastprof.derive.tfprof.view_set import ViewSet, check_view
@@ -165,7 +164,12 @@ class _CodeProfile:
         self._parts: list[bytes] = []
 
     def message(self, shown: VisibleTree, views: ViewSet, step: int, nodes: list[list[int]]) -> bytes:
-        values, unit = _get_values(views.recorded, step, self._measure)
+        figure = FIGURES.index(self._measure)
+        if self._measure.endswith("micros") and views.recorded.is_capture:
+            values, unit = (views.recorded.ticks(step)[figure] + 500) // 1000, "nanoseconds"
+        else:
+            values = views.recorded.figures(step)[figure]
+            unit = next((unit for suffix, unit in _UNITS.items() if self._measure.endswith(suffix)), "count")
         for kind, of in (("count", "count"), (self._measure, unit)):
             self._parts.append(put(_SAMPLE_TYPE, put(1, self._text(kind)) + put(2, self._text(of))))
         frames: list[Any] = []  # of each row; of the root None
@@ -211,15 +215,6 @@ class _CodeProfile:
             described = put(1, number) + put(2, named) + put(3, named) + put(4, self._text(frame.file))
             self._parts.append(put(_FUNCTION, described + put(5, frame.function_line)))
         return number
-
-
-def _get_values(recorded: RecordedGraph, step: int, measure: str) -> tuple[Ints, str]:
-    """A figure of each node, and its unit. Times of captures are nanoseconds, rounded."""
-    place = FIGURES.index(measure)
-    if measure.endswith("micros") and recorded.is_capture:
-        return (recorded.ticks(step)[place] + 500) // 1000, "nanoseconds"
-    unit = next((unit for suffix, unit in _UNITS.items() if measure.endswith(suffix)), "count")
-    return recorded.figures(step)[place], unit
 
 
 _UNITS: Final = {"micros": "microseconds", "bytes": "bytes"}
