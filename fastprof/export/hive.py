@@ -149,7 +149,7 @@ def write_host(tables: TableSet, folder: HostSink, chosen: Sequence[str], tally:
     if "nesting" in chosen:
         tally.begin(PASSES * events)
         parts = stream_nesting(tables, ROW_GROUP, tally.passed)
-        write_parts(folder, "nesting", parts, partial(_empty, tables, "nesting"))
+        write_parts(folder, "nesting", parts, partial(_make_empty_table, tables, "nesting"))
         tally.wrote(1)
     for name in chosen:
         if name not in (*EVENT_TABLES, "nesting", "import_log"):
@@ -157,7 +157,7 @@ def write_host(tables: TableSet, folder: HostSink, chosen: Sequence[str], tally:
             tally.wrote(1)
 
 
-def _empty(tables: TableSet, name: str) -> pa.Table:
+def _make_empty_table(tables: TableSet, name: str) -> pa.Table:
     empty = TABLES[name].arrow().empty_table()
     return tables.table(TABLES[name], dict(zip(empty.column_names, empty.columns, strict=True)))
 
@@ -170,7 +170,10 @@ def _write_events(tables: TableSet, folder: HostSink, names: Sequence[str], tall
     )
     decoder = tables.decoder(request)
     with ExitStack() as open_files:
-        outputs = {name: open_files.enter_context(folder.open(name, partial(_empty, tables, name))) for name in names}
+        outputs = {
+            name: open_files.enter_context(folder.open(name, partial(_make_empty_table, tables, name)))
+            for name in names
+        }
         pool = open_files.enter_context(ThreadPoolExecutor(len(outputs), initializer=adopt_thread))
         writing: list[Future[None]] = []
         read = 0
