@@ -299,11 +299,11 @@ def _format_scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
             yield from as_text.wrap_paragraph(format_value(scalar), look.narrower(-_INDENT), lead)
         else:
             yield (lead + pad_text(number, right, right=True) + f" {unit}").rstrip()
-    for text in _unknown((name, scalar.reason) for name, scalar in scalars.items()):
+    for text in _explain_unknown((name, scalar.reason) for name, scalar in scalars.items()):
         yield from as_text.wrap_paragraph(text, look.narrower(-_INDENT), " " * _INDENT)
 
 
-def _unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
+def _explain_unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
     """Return a sentence per reason for unknown figures. ``names``: names with reasons, or None if known."""
     unknown: dict[str, list[str]] = {}
     for name, reason in names:
@@ -392,7 +392,7 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     if depths is not None:
         rows = _add_branches(rows, depths[: rows.num_rows].tolist(), look)
     reasons = {field.name: (field.metadata or {}).get(REASON) for field in rows.schema}
-    notes = _unknown((get_label(name), reason and reason.decode()) for name, reason in reasons.items())
+    notes = _explain_unknown((get_label(name), reason and reason.decode()) for name, reason in reasons.items())
     if not look.verbose and look.width is not None:  # columns without any known value say nothing
         needed = {rows.column_names[0], section.bar, *(section.alike.names if section.alike else ())}
         rows = rows.select([name for name in rows.column_names if name in needed or rows[name].null_count < len(rows)])
