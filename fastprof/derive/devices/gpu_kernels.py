@@ -406,7 +406,7 @@ def _parse_dim(text: str) -> Dim | None:
     return (parts[0], parts[1], parts[2]) if len(parts) == text.count(",") + 1 == 3 else None
 
 
-def _real(text: str) -> float | None:
+def _read_real(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -421,8 +421,8 @@ _FIELDS = {
     "group_mem": ("group_shared", _parse_integer),
     "grid": ("grid", _parse_dim),
     "block": ("block", _parse_dim),
-    "occ_pct": ("occupancy", _real),
-    "est_occ_pct": ("estimated_occupancy", _real),
-    "blocks_per_sm": ("blocks_per_sm", _real),
-    "warps_per_sm": ("warps_per_sm", _real),
+    "occ_pct": ("occupancy", _read_real),
+    "est_occ_pct": ("estimated_occupancy", _read_real),
+    "blocks_per_sm": ("blocks_per_sm", _read_real),
+    "warps_per_sm": ("warps_per_sm", _read_real),
 }
