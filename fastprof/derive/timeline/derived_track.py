@@ -233,9 +233,9 @@ def join_tracks(host: str, processes: list[Process], derived: Sequence[DerivedTr
         args += [_move_arg(arg, order, first) for arg in part.args]
         first = last
     times, numbers = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    nothing = (times, times, numbers, numbers, numbers, numbers)
     start, duration, name, group, long_name, meta = (
-        np.concatenate(column)
-        for column in zip(times, times, numbers, numbers, numbers, numbers, *columns, strict=True)
+        np.concatenate(column) for column in zip(nothing, *columns, strict=True)
     )
     renamed = {row: text for part in parts for row, text in part.names.renamed.items()}
     return DerivedTimeline(
