@@ -224,7 +224,10 @@ class _OpTreePage:
             shown["xla"] = _make_xla(category=_IDLE_NAME)
         elif kind == DUPLICATES:
             shown["name"] = f"{children[0]['name']} and its duplicate(s)"
-            shown["xla"] = _describe_duplicates(children[0]["xla"])
+            # Duplicates are described as the first of them, fusions without their framework op.
+            first = children[0]["xla"]
+            changed: Node = {"provenance": ""} if first["category"].endswith(_FUSIONS) else {"layout": {}}
+            shown["xla"] = first | changed
         return shown
 
     def _op(self, node: int, row: int) -> Node:
@@ -317,12 +320,6 @@ def _add_children(node: Node, children: Sequence[Node], most: int | None) -> Nod
     node["children"] = sorted(children, key=lambda child: -child["metrics"][key])[:most]
     node["numChildren"] = len(children)
     return node
-
-
-def _describe_duplicates(first: Node) -> Node:
-    """Describe duplicates as the first of them, fusions without their framework op."""
-    changed: Node = {"provenance": ""} if first["category"].endswith(_FUSIONS) else {"layout": {}}
-    return first | changed
 
 
 def _make_xla(
