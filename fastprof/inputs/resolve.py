@@ -378,7 +378,9 @@ def _read_run(place: CaptureDirectory) -> Session:
     """Return the files of a directory, one for each host."""
     place.listed()
     if place.graph is not None:
-        return _read_graph(place, place.graph)
+        graph_host = _find_host(Path(place.graph.graph).name)
+        graph_file = CaptureFile(show_path(graph_host), show_path(place.graph.graph), place.graph, place.name or None)
+        return Session(place.name or None, (graph_file,), tuple(_list_timelines(place)))
     if not place.captures and place.traces:
         return _read_traces(place)
     best: dict[str, tuple[int, str]] = {}
@@ -439,13 +441,6 @@ def _list_timelines(place: CaptureDirectory) -> list[SessionRemark]:
         )
         for name, other in place.known.items()
     ]
-
-
-def _read_graph(place: CaptureDirectory, graph: GraphFiles) -> Session:
-    """Return the session of a graph and its runs, which are one file."""
-    host = _find_host(Path(graph.graph).name)
-    file = CaptureFile(show_path(host), show_path(graph.graph), graph, place.name or None)
-    return Session(place.name or None, (file,), tuple(_list_timelines(place)))
 
 
 def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
