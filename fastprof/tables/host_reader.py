@@ -205,7 +205,12 @@ def link_launches(events: HostEvents, external_ids: Callable[[], list[Stat]]) ->
     _correlate_rows(events, rows[known & is_call], launcher[known & is_call])
     is_op = is_of_category(events, _OPS)[events.meta[launcher]]
     if (known & is_op).any():
-        events.stats[OP_ID] = _find_common_stat(rows[known & is_op], launcher[known & is_op])
+        used, number = number_values(launcher[known & is_op])
+        every = np.concatenate([used, rows[known & is_op]])
+        ids = np.concatenate([np.arange(len(used)), number.reshape(-1)]) + 1
+        order = np.argsort(every)
+        at: Int32s = every[order].astype(np.int32)
+        events.stats[OP_ID] = Stat(at, np.full(len(at), records.INT64, np.uint8), ids[order].astype(np.int64))
 
 
 def is_of_category(events: HostEvents, categories: frozenset[str]) -> Bools:
@@ -311,16 +316,6 @@ def _set_correlations(events: HostEvents, rows: Int64s, ids: Int64s) -> None:
     kind = np.concatenate([stat.kind[keep], np.full(len(rows), records.INT64, np.uint8)])
     value = np.concatenate([stat.value[keep], ids[first]])
     events.replace_stat(CORRELATION, Stat(every[order], kind[order], value[order]))
-
-
-def _find_common_stat(rows: Int64s, ops: Int64s) -> Stat:
-    """Return the stat that ops and the rows that they launched have in common."""
-    used, number = number_values(ops)
-    every = np.concatenate([used, rows])
-    ids = np.concatenate([np.arange(len(used)), number.reshape(-1)]) + 1
-    order = np.argsort(every)
-    at: Int32s = every[order].astype(np.int32)
-    return Stat(at, np.full(len(at), records.INT64, np.uint8), ids[order].astype(np.int64))
 
 
 PROFILER_RANGE: Final = "profiler_range"
