@@ -253,7 +253,7 @@ def find_other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
 
 def _resolve_item(item: object, run: str | None) -> list[Session]:
     if isinstance(item, Run):
-        # Find the directory as the system has it: ``item.path`` is text to show.
+        # The directory is named as the system has it: ``item.path`` is text to show.
         first = item.files[0].source if item.files else None
         folder = find_parent(first) if isinstance(first, str) else item.path
         parts = [_find_run_part(part, item.name) for part in _resolve_path(folder, run)]

@@ -230,9 +230,6 @@ def _describe_batching(known: BatchingParameters | None) -> dict[str, str]:
     return {"hasBatchingParam": "true"} | {f"batchingParam{titles[name]}": value for name, value in p.items()}
 
 
-# ---- tensors
-
-
 # ---- what they share
 
 
