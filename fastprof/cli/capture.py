@@ -150,7 +150,12 @@ def run(args: argparse.Namespace) -> int:
     addresses = servers.list_named(args)
     name = servers.check_name(args, len(addresses))
     if args.on_server:
-        _check_on_server(args)
+        if not (args.logdir.startswith("/") or "://" in args.logdir):
+            raise UsageError(
+                "with --on-server LOGDIR is a path on the servers: give it from the root, or as gs://BUCKET/…"
+            )
+        if args.then or args.recorded_hosts:
+            raise UsageError("with --on-server the captures are not here: without --then and --recorded-hosts")
         outcomes = _capture_servers(args, addresses, name or servers.make_time_name(), None)
         return servers.finish_capture(args, outcomes, None, None, lambda _path: [])
     then = servers.parse_then_verb(args)
@@ -169,13 +174,6 @@ def run(args: argparse.Namespace) -> int:
         return code, directory if any(outcome.file for outcome in outcomes) else None
 
     return capture_repeatedly(args, capture)
-
-
-def _check_on_server(args: argparse.Namespace) -> None:
-    if not (args.logdir.startswith("/") or "://" in args.logdir):
-        raise UsageError("with --on-server LOGDIR is a path on the servers: give it from the root, or as gs://BUCKET/…")
-    if args.then or args.recorded_hosts:
-        raise UsageError("with --on-server the captures are not here: without --then and --recorded-hosts")
 
 
 def _capture_servers(

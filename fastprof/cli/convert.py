@@ -37,7 +37,13 @@ def run(args: argparse.Namespace) -> None:
     from fastprof.export import xspace_files
     from fastprof.wording.quantities import count_noun
 
-    is_file = _is_file(args.output)
+    path = Path(args.output)
+    if args.output == "-":
+        if sys.stdout is not None and sys.stdout.isatty():
+            raise UsageError("a capture is binary and would garble the terminal; use -o FILE or redirect the output")
+    elif path.suffix in _OTHERS:
+        raise UsageError(f"{args.output}: convert writes NAME.xplane.pb, or a directory of such files")
+    is_file = args.output == "-" or path.suffix == ".pb" or (path.exists() and not path.is_dir())
     profile = arguments.open_session(args)
     arguments.check_one_run(profile, "a conversion")
     tables = arguments.select_events(profile, args).table_set
@@ -59,15 +65,3 @@ def run(args: argparse.Namespace) -> None:
         left_out = count_noun(len(programs), "compiled program", "compiled programs")
         args.talk.note(f"left out {left_out} beside the capture; a directory output includes them")
     output.note_written(args)
-
-
-def _is_file(out: str) -> bool:
-    """Return whether OUT is a file, or standard output. UsageError: the suffix is that of another format."""
-    path = Path(out)
-    if out == "-":
-        if sys.stdout is not None and sys.stdout.isatty():
-            raise UsageError("a capture is binary and would garble the terminal; use -o FILE or redirect the output")
-        return True
-    if path.suffix in _OTHERS:
-        raise UsageError(f"{out}: convert writes NAME.xplane.pb, or a directory of such files")
-    return path.suffix == ".pb" or (path.exists() and not path.is_dir())

@@ -175,7 +175,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = next(status for kind, status in _STATUS if isinstance(error, kind))
     except ImportError as error:
         talk.traceback(error)
-        talk.error(_explain_unfit(error) or f"internal error: {error}")
+        if (error.name or "").startswith("fastprof._native"):  # absent, or older than the Python sources
+            hint = "run 'make build', or install with pip again"
+            talk.error(f"the native modules do not fit the Python sources: {error}; {hint}")
+        else:
+            talk.error(f"internal error: {error}")
         code = INTERNAL
     except Exception as error:  # noqa: BLE001  the last resort: users get one line, and a traceback only with -v
         talk.traceback(error)
@@ -268,13 +272,6 @@ def _show_help(words: Sequence[str]) -> NoReturn:
         parser.exit()
     parse_arguments([*words, "--help"])
     raise SystemExit(0)
-
-
-def _explain_unfit(error: ImportError) -> str:
-    """Say what to do if the native modules are absent or older than the Python sources; empty for other modules."""
-    if not (error.name or "").startswith("fastprof._native"):
-        return ""
-    return f"the native modules do not fit the Python sources: {error}; run 'make build', or install with pip again"
 
 
 def _is_session(word: str) -> bool:

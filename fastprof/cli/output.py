@@ -63,16 +63,13 @@ class Sink:
         for chunk in escape_chunks(chunks, self.look.encoding) if self._escapes else chunks:
             self._clear()
             with wrap_output_errors(self.name):
-                self._write_all(chunk)
-
-    def _write_all(self, chunk: bytes) -> None:
-        """Write a chunk in parts, because unbuffered outputs, as with PYTHONUNBUFFERED, may accept only some of it."""
-        rest = memoryview(chunk)
-        while len(rest):
-            taken = self._write(rest)
-            if taken is None:
-                raise OutputError("cannot write: the output is full and non-blocking", path=self.name)
-            rest = rest[taken:]
+                # Unbuffered outputs, as with PYTHONUNBUFFERED, may accept only some of a chunk.
+                rest = memoryview(chunk)
+                while len(rest):
+                    taken = self._write(rest)
+                    if taken is None:
+                        raise OutputError("cannot write: the output is full and non-blocking", path=self.name)
+                    rest = rest[taken:]
 
 
 def escape_chunks(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:

@@ -166,7 +166,13 @@ def run(args: argparse.Namespace) -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"the viewer needs {' and '.join(missing)}: pip install {' '.join(_NEEDED)}")
-    captured = _find_servers(args)
+    if args.capture is None:
+        captured = []
+    else:
+        directory = _get_source(args)
+        if not isinstance(directory, str) or not is_directory(directory):
+            raise UsageError("--capture writes to a log directory: give one, and nothing else")
+        captured = servers.find_reachable(args, [address for several in args.capture for address in several])
     with drop_unread_messages() as stream:
         if stream is not None:
             args.talk.write_to(stream)
@@ -176,16 +182,6 @@ def run(args: argparse.Namespace) -> None:
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the intended end
             _serve(profile, args, captured)
         args.talk.progress.clear()
-
-
-def _find_servers(args: argparse.Namespace) -> list[Address]:
-    """Return the servers that the page may capture."""
-    if args.capture is None:
-        return []
-    directory = _get_source(args)
-    if not isinstance(directory, str) or not is_directory(directory):
-        raise UsageError("--capture writes to a log directory: give one, and nothing else")
-    return servers.find_reachable(args, [address for several in args.capture for address in several])
 
 
 def _open_session(args: argparse.Namespace) -> Profile | None:

@@ -53,6 +53,9 @@ def gather_summary(profile: Profile, progress: ProgressLine | None = None) -> Se
     hosts = _add_columns(tables["hosts"], plane_count=pa.array(plane_counts, pa.int64()))
     hosts = _add_spans(hosts, "host", _merge_spans(planes, "host"))
     all_lines = _sum_spans([(0, span) for span in spans.values()]).get(0, _NO_EVENTS)
+    kinds = zip(planes["device_type"].to_pylist(), planes["device_kind"].to_pylist(), strict=True)
+    device_counts = Counter(pair for pair in kinds if pair[0] not in (None, "CUSTOM"))
+    devices = [{"type": type_, "kind": kind, "count": count} for (type_, kind), count in device_counts.items()]
     summary = {
         "run": profile.run,
         "hosts": hosts.num_rows,
@@ -62,7 +65,7 @@ def gather_summary(profile: Profile, progress: ProgressLine | None = None) -> Se
         "size_bytes": sum(hosts["size_bytes"].to_pylist()),
         "first_start_ps": all_lines.first_start_ps,
         "last_end_ps": all_lines.last_end_ps,
-        "devices": _count_devices(planes),
+        "devices": devices,
     }
     if total <= _MOST_CHECKED and any(device["type"] == "GPU" for device in summary["devices"]):
         summary |= _drop_impossible(profile)
@@ -184,13 +187,6 @@ def _describe_planes(planes: pa.Table, stats: pa.Table) -> pa.Table:
     return _add_columns(own, device_kind=pa.array(kind, pa.string()))
 
 
-def _count_devices(planes: pa.Table) -> list[dict[str, Any]]:
-    """Count the devices of each type and kind, in order of first appearance."""
-    kinds = zip(planes["device_type"].to_pylist(), planes["device_kind"].to_pylist(), strict=True)
-    counts = Counter(pair for pair in kinds if pair[0] not in (None, "CUSTOM"))
-    return [{"type": type_, "kind": kind, "count": count} for (type_, kind), count in counts.items()]
-
-
 _DESCRIPTIONS = {
     "device_kind": "kind of device, as the plane records it; null: not recorded, or not a device",
     "host": "host",
@@ -221,7 +217,16 @@ def format_summary(facts: SessionSummary, look: Look, limit: int | None) -> Iter
     """Yield the lines of the text; at most ``limit`` rows of each table."""
     for label, text in list_facts(facts):
         yield from as_text.wrap_paragraph(text, look, f"{label:<9}")
-    yield from _format_section("Hosts", _make_host_rows(facts.hosts), look, limit)
+    host_columns = {
+        "host": facts.hosts["host"],
+        "size_bytes": facts.hosts["size_bytes"],
+        "planes": facts.hosts["plane_count"],
+        "events": facts.hosts["event_count"],
+        "started_unix_ns": facts.hosts["start_unix_ns"],
+        "profiled_ps": _subtract_times(facts.hosts["start_unix_ns"], facts.hosts["stop_unix_ns"], 1000),
+    }
+    host_rows = pa.table({name: column for name, column in host_columns.items() if column.null_count < len(column)})
+    yield from _format_section("Hosts", host_rows, look, limit)
     planes = facts.planes
     columns = {"plane": planes["name"], "device": planes["device_type"], "lines": planes["line_count"]}
     yield from _format_section("Planes", _add_times(facts, planes, columns), look, limit)
@@ -236,7 +241,15 @@ def format_summary(facts: SessionSummary, look: Look, limit: int | None) -> Iter
 def list_facts(facts: SessionSummary) -> Iterator[tuple[str, str]]:
     """Yield label and text of each line of the summary."""
     summary = facts.summary
-    yield "Session", _get_place(facts.hosts.column("path").to_pylist())
+    paths = facts.hosts.column("path").to_pylist()
+    folders = {path.rpartition("/")[0] for path in paths if "/" in path}
+    if len(paths) == 1:
+        place = paths[0]
+    elif len(folders) == 1 and all("/" in path for path in paths):
+        place = folders.pop() or "/"
+    else:
+        place = ", ".join(paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
+    yield "Session", place
     if summary["run"] is not None:
         yield "Run", summary["run"]
     yield "Size", f"{format_size(summary['size_bytes'])}, {count_noun(summary['hosts'], 'host', 'hosts')}"
@@ -251,28 +264,6 @@ def list_facts(facts: SessionSummary) -> Iterator[tuple[str, str]]:
         for device in devices or summary["devices"]
     ]
     yield "Devices", ", ".join(counts) or "none"
-
-
-def _get_place(paths: list[str]) -> str:
-    """Return the only file, or the directory that contains all files, else their names."""
-    if len(paths) == 1:
-        return paths[0]
-    folders = {path.rpartition("/")[0] for path in paths if "/" in path}
-    if len(folders) == 1 and all("/" in path for path in paths):
-        return folders.pop() or "/"
-    return ", ".join(paths[:3]) + (f" and {len(paths) - 3:,} more" if len(paths) > 3 else "")
-
-
-def _make_host_rows(hosts: pa.Table) -> pa.Table:
-    columns = {
-        "host": hosts["host"],
-        "size_bytes": hosts["size_bytes"],
-        "planes": hosts["plane_count"],
-        "events": hosts["event_count"],
-        "started_unix_ns": hosts["start_unix_ns"],
-        "profiled_ps": _subtract_times(hosts["start_unix_ns"], hosts["stop_unix_ns"], 1000),
-    }
-    return pa.table({name: column for name, column in columns.items() if column.null_count < len(column)})
 
 
 def _add_times(facts: SessionSummary, table: pa.Table, columns: dict[str, Any]) -> pa.Table:

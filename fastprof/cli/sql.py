@@ -85,7 +85,11 @@ def separate_query(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace) -> None:
     from fastprof.profile import sql, sql_tables
 
-    form = _choose_form(args)
+    suffix = "" if args.output is None else Path(args.output).suffix.lower()
+    is_parquet = args.format == "parquet" or (args.format is None and suffix in (".parquet", ".pq"))
+    if is_parquet and args.output in (None, "-"):
+        raise UsageError("Parquet is written to a file: give -o FILE")
+    form = "parquet" if is_parquet else output.choose_format(args.format, args.output)
     query = None if args.tables else _read_query(args)
     exported = next((path for path in args.session if sql_tables.is_export(path)), None)
     profile: Profile | None = None
@@ -121,17 +125,6 @@ def _end_process(error: FastprofError) -> None:
     sys.stderr.write(f"fastprof: {error}\n")
     sys.stderr.flush()
     os._exit(70)
-
-
-def _choose_form(args: argparse.Namespace) -> str:
-    """Return the format to write. UsageError: Parquet needs a file."""
-    suffix = "" if args.output is None else Path(args.output).suffix.lower()
-    is_parquet = args.format == "parquet" or (args.format is None and suffix in (".parquet", ".pq"))
-    if not is_parquet:
-        return output.choose_format(args.format, args.output)
-    if args.output in (None, "-"):
-        raise UsageError("Parquet is written to a file: give -o FILE")
-    return "parquet"
 
 
 def _read_query(args: argparse.Namespace) -> str:

@@ -345,18 +345,16 @@ class PickedStats:
                 continue
             chunks = self._chunks[stat]
             if not chunks or chunks[-1].room < count:
-                chunks.append(self._make_chunk(count, rows))
+                # Leave room for the stats to come, if these events are similar.
+                likely = min(self._to_come, self._to_come * count * 9 // (rows * 8))
+                try:
+                    chunk = _Chunk(_make_empty(count + likely))
+                except MemoryError:
+                    chunk = _Chunk(_make_empty(count))
+                chunks.append(chunk)
             places[stat] = (chunks[-1].columns, chunks[-1].count)
             chunks[-1].count += count
         return sink.picks, self.own_numbers[-1], places
-
-    def _make_chunk(self, count: int, rows: int) -> _Chunk:
-        """Return room for the stats of ``rows`` events, and for those to come if they are similar."""
-        likely = min(self._to_come, self._to_come * count * 9 // (rows * 8))
-        try:
-            return _Chunk(_make_empty(count + likely))
-        except MemoryError:
-            return _Chunk(_make_empty(count))
 
     def columns(self) -> list[Columns]:
         """Return all values by stat, once all blocks are there."""

@@ -60,17 +60,13 @@ def _read_message(data: Value) -> Message:
     return _GraphMessage(data if isinstance(data, memoryview) else memoryview(b""))
 
 
-def _get_last(message: Message, number: int) -> Value:
-    values = message.values(number)
-    return values[-1] if values else 0
-
-
 def _format_attr(value: Value, depth: int) -> str:
     message = _read_message(value)
     if not message.numbers():
         return ""
     number = message.numbers()[-1]  # one of them is set; of several the last counts
-    last = _get_last(message, number)
+    values = message.values(number)
+    last = values[-1] if values else 0
     if number == _LIST:
         return f"[{', '.join(_format_elements(_read_message(last), depth))}]"
     if number == _FUNCTION:

@@ -351,22 +351,20 @@ class Index:
         names = self.names.event_names
         with self._lock:
             if not self._dictionaries:
-                self._dictionaries = {**self._label_pieces(), "name": names}
+                memory = self.captures[0].capture.memory
+                hosts, planes, lines = TextTable(memory), TextTable(memory), TextTable(memory)
+                line_index = np.array(
+                    [lines.add(text) for text in get_line_labels(self.line_names, self.line_display_names)], np.int32
+                )
+                for part in self.captures:
+                    part.pieces["host"] = hosts.add(part.capture.host)
+                    plane_index = np.array([planes.add(name) for name, _ in part.capture.plane_keys], np.int32)
+                    if len(part.pieces):
+                        part.pieces["plane"] = plane_index[part.pieces["plane_id"] - part.plane_base]
+                        part.pieces["line"] = line_index[part.pieces["line_id"]]
+                labels = {"host": hosts.array(), "plane": planes.array(), "line": lines.array()}
+                self._dictionaries = labels | {"name": names}
             return self._dictionaries
-
-    def _label_pieces(self) -> dict[str, pa.Array]:
-        memory = self.captures[0].capture.memory
-        hosts, planes, lines = TextTable(memory), TextTable(memory), TextTable(memory)
-        line_index = np.array(
-            [lines.add(text) for text in get_line_labels(self.line_names, self.line_display_names)], np.int32
-        )
-        for part in self.captures:
-            part.pieces["host"] = hosts.add(part.capture.host)
-            plane_index = np.array([planes.add(name) for name, _ in part.capture.plane_keys], np.int32)
-            if len(part.pieces):
-                part.pieces["plane"] = plane_index[part.pieces["plane_id"] - part.plane_base]
-                part.pieces["line"] = line_index[part.pieces["line_id"]]
-        return {"host": hosts.array(), "plane": planes.array(), "line": lines.array()}
 
     # ---- lines
 

@@ -112,10 +112,10 @@ def split_jobs(facts: Sequence[JobFacts | None]) -> tuple[Jobs, list[str]]:
         return jobs, reasons
     splits: tuple[tuple[Callable[[Sequence[JobFacts]], list[Hashable]], str], ...] = (
         (lambda of: [host.size for host in of], "their numbers of ranks differ"),
-        (_key_by_model, "their devices differ"),
-        (_key_by_time, "they were recorded at different times"),
-        (_key_by_group, "no process group has ranks of both"),
-        (_key_by_rank, "ranks are recorded twice"),
+        (_list_model_keys, "their devices differ"),
+        (_list_time_keys, "they were recorded at different times"),
+        (_list_group_keys, "no process group has ranks of both"),
+        (_list_rank_keys, "ranks are recorded twice"),
     )
     for keys_of, reason in splits:
         parts = [part for job in jobs for part in _split_by_key(job, keys_of([known[trace] for trace in job]))]
@@ -154,12 +154,12 @@ def _join_sets(sets: Iterable[Iterable[Hashable]]) -> dict[Hashable, Hashable]:
     return {element: top(element) for element in list(above)}
 
 
-def _key_by_model(facts: Sequence[JobFacts]) -> list[Hashable]:
+def _list_model_keys(facts: Sequence[JobFacts]) -> list[Hashable]:
     of_model = _join_sets(host.models for host in facts if host.models)
     return [of_model[min(host.models)] if host.models else None for host in facts]
 
 
-def _key_by_time(facts: Sequence[JobFacts]) -> list[Hashable]:
+def _list_time_keys(facts: Sequence[JobFacts]) -> list[Hashable]:
     """Traces without a time of day are of another job than those with one: one profiler writes all of a job."""
     keys: list[Hashable] = ["unknown"] * len(facts)
     number, latest = 0, None
@@ -170,7 +170,7 @@ def _key_by_time(facts: Sequence[JobFacts]) -> list[Hashable]:
     return keys
 
 
-def _key_by_group(facts: Sequence[JobFacts]) -> list[Hashable]:
+def _list_group_keys(facts: Sequence[JobFacts]) -> list[Hashable]:
     """Ranks that are not in one group may be of groups that share a third rank."""
     if any(host.rank is None or not any(host.rank in group for group in host.groups) for host in facts):
         return [None] * len(facts)
@@ -178,7 +178,7 @@ def _key_by_group(facts: Sequence[JobFacts]) -> list[Hashable]:
     return [of_rank[host.rank] for host in facts]
 
 
-def _key_by_rank(facts: Sequence[JobFacts]) -> list[Hashable]:
+def _list_rank_keys(facts: Sequence[JobFacts]) -> list[Hashable]:
     """Number the traces of each rank in the order of their times: jobs are the first traces, the second, …"""
     keys: list[Hashable] = [None] * len(facts)
     seen: dict[int, int] = {}
@@ -271,7 +271,15 @@ def _find_owner(name: str, hosts: Sequence[str]) -> str | None:
 
 def _make_host_part(capture: Capture, file: CaptureFile, host: str | None, ranges: Sequence[_Range]) -> Capture:
     """Return the part of the capture that is of one host."""
-    source = _make_source(capture.source, ranges)
+    entire = capture.source
+    if entire.memory is not None:
+        joined = b"".join(entire.memory[at : at + length] for at, length in ranges)
+        source = CaptureSource(entire.path, memory=memoryview(joined))
+    else:
+        assert entire.stored is not None
+        places = [place for span in ranges for place in entire.stored.places(*span)]
+        source = CaptureSource(entire.path, stored=PartsOfFile(entire.stored, np.array(places, np.uint64).tobytes()))
+    source.file, source.read_size = entire.file, entire.read_size
     begin = f"{host} " if host is not None else ""
     trace = Capture(replace(file, source=source, before_planes=begin), capture.memory, ImportLog(), capture.salvage)
     trace.log = capture.log  # of the file itself, it has all rows already
@@ -295,15 +303,3 @@ def _find_ranges(
             host, is_shared = of_end[end]
             (of_all if is_shared else of_host[host]).append((at, end - at))
     return {host: sorted([*of_all, *ranges]) for host, ranges in of_host.items()}
-
-
-def _make_source(entire: CaptureSource, ranges: Sequence[_Range]) -> CaptureSource:
-    if entire.memory is not None:
-        joined = b"".join(entire.memory[at : at + length] for at, length in ranges)
-        part = CaptureSource(entire.path, memory=memoryview(joined))
-    else:
-        assert entire.stored is not None
-        places = [place for span in ranges for place in entire.stored.places(*span)]
-        part = CaptureSource(entire.path, stored=PartsOfFile(entire.stored, np.array(places, np.uint64).tobytes()))
-    part.file, part.read_size = entire.file, entire.read_size
-    return part

@@ -47,10 +47,14 @@ def make_planes_table(index: Index, wanted: Mask) -> pa.Table:
     hosts = [part.capture.host for part in index.captures for _ in part.capture.plane_keys]
     events = sum_by(index.lines["plane_id"], index.lines["event_count"], len(keys), "events")
     devices = [find_device_of_plane(name) for name, _ in keys]
+    unique = list(dict.fromkeys(hosts))
+    place = {text: i for i, text in enumerate(unique)}
+    numbers = np.array([place[text] for text in hosts], get_index_dtype(len(unique)))
+    host_names = make_dictionary_array(numbers, pa.array(unique, pa.string()))
     table = _make_table(
         "planes",
         np.arange(len(keys)),
-        _encode_values(hosts),
+        host_names,
         [number for _, number in keys],
         [name for name, _ in keys],
         [kind for kind, _ in devices],
@@ -80,13 +84,6 @@ def make_lines_table(index: Index, wanted: Mask) -> pa.Table:
 
 def _keep_rows(table: pa.Table, wanted: Mask) -> pa.Table:
     return table if wanted.all() else table.filter(pa.array(wanted))  # which imports pyarrow.compute
-
-
-def _encode_values(values: list[str]) -> pa.Array:
-    unique = list(dict.fromkeys(values))
-    place = {text: i for i, text in enumerate(unique)}
-    numbers = np.array([place[text] for text in values], get_index_dtype(len(unique)))
-    return make_dictionary_array(numbers, pa.array(unique, pa.string()))
 
 
 def _make_table(name: str, *columns: Any) -> pa.Table:

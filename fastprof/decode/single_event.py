@@ -156,13 +156,9 @@ def _get_shared_texts(column: pa.Array, rows: Rows) -> list[str | None]:
 
 def _make_stat_value(name: str, kind: str, value: Any, of: str) -> StatValue:
     if isinstance(value, bytes):
-        return StatValue(name, kind, _describe_bytes(value), of, value)
+        more = "" if len(value) <= _MOST_BYTES else f" … of {len(value):,} bytes"
+        return StatValue(name, kind, value[:_MOST_BYTES].hex(" ") + more, of, value)
     return StatValue(name, kind, "" if value is None else str(value), of)
-
-
-def _describe_bytes(value: bytes) -> str:
-    more = "" if len(value) <= _MOST_BYTES else f" … of {len(value):,} bytes"
-    return value[:_MOST_BYTES].hex(" ") + more
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,7 +302,16 @@ class Capture:
             if fresh.any():
                 places = self.parts["offset"][pairs["part"][fresh]]
                 self.hold(_UNDECLARED, places, "XStat.metadata_id", all_or_none=True)
-                self.stats = self._extended(pairs[fresh])
+                added = pairs[fresh]
+                xspace = self.xspace.forked()
+                groups = np.split(added, np.flatnonzero(np.diff(added["part"])) + 1)
+                for group in groups:
+                    xspace.declare_stats(int(group["part"][0]), np.ascontiguousarray(group["id"], np.int64))
+                for group in groups:
+                    plane = self.part_names[group["part"][0]]
+                    example = f"stats of plane {plane!r} have no name, such as #{group['id'][0]}"
+                    self.log.add("notice", "no_stat_name", example, self.path, len(group))
+                self.stats = DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
                 known = self._nameless()
         return np.array([known[pair] for pair in pairs.tolist()], np.intp), kinds
 
@@ -311,18 +320,6 @@ class Capture:
         metas = self.stats.metas
         rows = np.flatnonzero(metas["name_length"] == records.NO_TEXT)
         return dict(zip(metas[rows][["part", "id"]].tolist(), rows.tolist(), strict=True))
-
-    def _extended(self, fresh: Records) -> DeclaredStats:
-        """Return the stats declared so far, and these; ``fresh`` is sorted."""
-        xspace = self.xspace.forked()
-        groups = np.split(fresh, np.flatnonzero(np.diff(fresh["part"])) + 1)
-        for group in groups:
-            xspace.declare_stats(int(group["part"][0]), np.ascontiguousarray(group["id"], np.int64))
-        for group in groups:
-            plane = self.part_names[group["part"][0]]
-            example = f"stats of plane {plane!r} have no name, such as #{group['id'][0]}"
-            self.log.add("notice", "no_stat_name", example, self.path, len(group))
-        return DeclaredStats(xspace, np.frombuffer(xspace.stat_metas(), records.STAT_META))
 
 
 class NamedHost(Protocol):

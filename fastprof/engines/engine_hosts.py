@@ -212,7 +212,9 @@ class EngineHosts:
         for place, choice in zip(self._places, choices or (), strict=choices is not None):
             of_file.setdefault(place.file, {})[place.at] = choice
         states = self._round(work, self._selection, of_file, self._reporting(HOSTS_READ))
-        if self._may_merge(states, plan):
+        # Workers merge hosts if there are many, each in a file of its own.
+        many = len(self._places) > accumulation.GROUP and all(len(state.hosts) == 1 for state in states.values())
+        if many and any(accumulation.is_merged(plan, name) for name in plan.analyses):
             of_places = self._merged(states, work, plan)
         else:
             of_places = self._of_places(states, plan)
@@ -221,11 +223,6 @@ class EngineHosts:
                 of_place.kept.pop(name, None)
                 of_place.errors.pop(name, None)
             yield of_place
-
-    def _may_merge(self, states: dict[int, Kept], plan: HostPlan) -> bool:
-        """Return whether workers merge hosts: there are many, each in a file of its own."""
-        many = len(self._places) > accumulation.GROUP and all(len(state.hosts) == 1 for state in states.values())
-        return many and any(accumulation.is_merged(plan, name) for name in plan.analyses)
 
     def _of_places(self, states: dict[int, Kept], plan: HostPlan) -> Iterator[HostStates]:
         texts: dict[str, str] = {}

@@ -187,16 +187,6 @@ class Gathering:
     def _goes_on(self) -> bool:
         return self.ends_at is None and self.failure is None
 
-    def _collect_ahead(self) -> tuple[BaseException | None, list[Task]]:
-        """Take answers of the next gathering, whose faults wait for its turn."""
-        if self.ahead is None:
-            return None, []
-        try:
-            return self.ahead._take_ended()
-        except FastprofError as error:
-            self.ahead.failure = error
-            return None, []
-
     def take_back(self) -> None:
         """What was given is waiting again: the executor ended for reasons of another gathering."""
         self.waiting.extendleft(self.running.values())
@@ -211,8 +201,13 @@ class Gathering:
             return
         wait(futures, _PATIENCE_S, FIRST_COMPLETED)  # which overlooks those that somebody cancels
         broken, lost = self._take_ended()
-        broken_ahead, lost_ahead = self._collect_ahead()
+        broken_ahead: BaseException | None = None
+        lost_ahead: list[Task] = []
         if self.ahead is not None:
+            try:
+                broken_ahead, lost_ahead = self.ahead._take_ended()
+            except FastprofError as error:
+                self.ahead.failure = error
             self.ahead.waiting.extendleft(lost_ahead)
         if broken is not None or broken_ahead is not None:
             self._broke(broken or broken_ahead or BrokenExecutor(), lost, alone=not lost_ahead)
@@ -220,7 +215,14 @@ class Gathering:
         if self.engine.host_timeout is not None:
             self._look_for_late(self.engine.host_timeout)
         if self._may_run_twice():
-            self._look_for_stragglers()
+            # Give hosts a second time, once, that take much longer than their size explains. Answers are equal, so the
+            # first one will do.
+            pace, now = float(np.median(self._paces())), time.monotonic()
+            for future, task in list(self.running.items()):
+                usual = pace * (task.size_bytes or 0)
+                if now - self.since[future] > _SLOWER * usual + _SLACK_S and not self.tried[task.number, "slow"]:
+                    self.tried[task.number, "slow"] += 1
+                    self._start(task)
 
     def _take_ended(self) -> tuple[BaseException | None, list[Task]]:
         """Take answers. If the executor broke: its error, and the tasks that ended so."""
@@ -251,7 +253,14 @@ class Gathering:
         if task.number in self.done:  # it was run twice
             return
         self.done[task.number] = self.stored(kept)
-        self._check_seen()
+        first = list(self.done.values())[:_UNSEEN]
+        unseen = [result.fault for result in first if isinstance(result.fault, NotFoundError | UnreadableError)]
+        known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them
+        if known and unseen and len(unseen) == len(first) and len(first) == min(_UNSEEN, len(self.tasks)):
+            raise EngineError(
+                "workers cannot see this file and others: give them access to this machine's file systems",
+                path=unseen[0].path,
+            )
         if self._ends(kept) and self.ends_at is None:
             self.ends_at = time.monotonic() + _GRACE_S
         for future, other in self.running.items():
@@ -263,17 +272,6 @@ class Gathering:
         """Return whether its fault is one that the session cannot do without the host for."""
         task = next(iter(self.tasks))
         return kept.fault is not None and (not kept.in_opening or task.on_error == "raise")
-
-    def _check_seen(self) -> None:
-        """EngineError: workers cannot see the files."""
-        first = list(self.done.values())[:_UNSEEN]
-        unseen = [result.fault for result in first if isinstance(result.fault, NotFoundError | UnreadableError)]
-        known = any(task.size_bytes is not None for task in self.tasks)  # the session sees them
-        if known and unseen and len(unseen) == len(first) and len(first) == min(_UNSEEN, len(self.tasks)):
-            raise EngineError(
-                "workers cannot see this file and others: give them access to this machine's file systems",
-                path=unseen[0].path,
-            )
 
     # ---- faults of workers
 
@@ -340,16 +338,6 @@ class Gathering:
             for result in self.done.values()
             if result.fault is None and (size := sizes[result.number])
         ]
-
-    def _look_for_stragglers(self) -> None:
-        """Give hosts a second time, once, that take much longer than their size explains. Answers are equal, so the
-        first one will do."""
-        pace, now = float(np.median(self._paces())), time.monotonic()
-        for future, task in list(self.running.items()):
-            usual = pace * (task.size_bytes or 0)
-            if now - self.since[future] > _SLOWER * usual + _SLACK_S and not self.tried[task.number, "slow"]:
-                self.tried[task.number, "slow"] += 1
-                self._start(task)
 
     def _look_for_late(self, host_timeout: float) -> None:
         """Try hosts again that take too long. A process that hangs cannot be taken back: its pool is made again."""

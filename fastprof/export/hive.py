@@ -149,7 +149,7 @@ def write_host(tables: TableSet, folder: HostSink, chosen: Sequence[str], tally:
     if "nesting" in chosen:
         tally.begin(PASSES * events)
         parts = stream_nesting(tables, ROW_GROUP, tally.passed)
-        write_parts(folder, "nesting", parts, partial(_empty, tables, "nesting"))
+        write_parts(folder, "nesting", parts, partial(_make_empty_table, tables, "nesting"))
         tally.wrote(1)
     for name in chosen:
         if name not in (*EVENT_TABLES, "nesting", "import_log"):
@@ -157,7 +157,7 @@ def write_host(tables: TableSet, folder: HostSink, chosen: Sequence[str], tally:
             tally.wrote(1)
 
 
-def _empty(tables: TableSet, name: str) -> pa.Table:
+def _make_empty_table(tables: TableSet, name: str) -> pa.Table:
     empty = TABLES[name].arrow().empty_table()
     return tables.table(TABLES[name], dict(zip(empty.column_names, empty.columns, strict=True)))
 
@@ -170,7 +170,10 @@ def _write_events(tables: TableSet, folder: HostSink, names: Sequence[str], tall
     )
     decoder = tables.decoder(request)
     with ExitStack() as open_files:
-        outputs = {name: open_files.enter_context(folder.open(name, partial(_empty, tables, name))) for name in names}
+        outputs = {
+            name: open_files.enter_context(folder.open(name, partial(_make_empty_table, tables, name)))
+            for name in names
+        }
         pool = open_files.enter_context(ThreadPoolExecutor(len(outputs), initializer=adopt_thread))
         writing: list[Future[None]] = []
         read = 0
@@ -294,7 +297,10 @@ def export_tables(tables: TableSet | TablesOfRuns, out: Path, chosen: Sequence[s
             write_host(run.of_host(host), run.folder(host, out, writer), chosen, tally)
         if "import_log" in chosen:  # it comes last: the other tables of any host add to it
             for host in run.hosts:
-                write_parts(run.folder(host, out, writer), "import_log", [_take_log_rows(run, host)])
+                table, recorded = run.of_host(host)["import_log"], run.tables.session.captures
+                owners = find_log_owners(table, [(capture.path, capture.host) for capture in recorded], run.hosts)
+                log_rows = table.filter(pa.array([owner == host for owner in owners], pa.bool_()))
+                write_parts(run.folder(host, out, writer), "import_log", [log_rows])
                 tally.wrote(1)
     starts = [run.tables.session.start_unix_ns() for run in runs]
     captures = [capture for run in runs for capture in run.tables.session.captures if capture.host in run.hosts]
@@ -353,12 +359,6 @@ def write_sources(out: Path, starts: Iterable[int | None], sources: Sequence[Map
         "sources": sources,
     }
     (out / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _take_log_rows(run: _ExportedRun, host: str) -> pa.Table:
-    table, captures = run.of_host(host)["import_log"], run.tables.session.captures
-    owners = find_log_owners(table, [(capture.path, capture.host) for capture in captures], run.hosts)
-    return table.filter(pa.array([owner == host for owner in owners], pa.bool_()))
 
 
 def find_log_owners(log: pa.Table, files: Sequence[tuple[str, str]], hosts: Sequence[str]) -> list[str]:

@@ -63,8 +63,15 @@ def list_host_tracks(
     if ranked and len(rows):
         rows["sort"] = _rank_tracks(rows["process"], rows["sort"])
     rows["name"] = len(processes) + np.arange(len(tracks))
-    first, last = _find_spare_tids([track.tid for track in tracks])
-    rows["tid"], first = _assign_tids(rows["process"], [track.tid for track in tracks], first)
+    tids = [track.tid for track in tracks]
+    known = np.unique(np.array([*tids, 0], np.int64))
+    if known[-1] < _TIDS - _ROOM:
+        first, last = int(known[-1]) + 1, _TIDS
+    else:
+        gaps = np.diff(np.append(known, _TIDS))
+        widest = int(gaps.argmax())
+        first, last = int(known[widest]) + 1, int(known[widest] + gaps[widest])
+    rows["tid"], first = _assign_tids(rows["process"], tids, first)
     names = [process.name for process in processes] + [track.name for track in tracks]
     return owners, rows, join_texts(names), first, last
 
@@ -97,16 +104,6 @@ def _rank_tracks(process: npt.NDArray[np.int64], sort: npt.NDArray[np.int64]) ->
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order)) - np.repeat(starts, counts) + 1
     return ranks
-
-
-def _find_spare_tids(tids: Sequence[int]) -> tuple[int, int]:
-    """Ids that no track has: those behind the last, or where that leaves few the widest gap."""
-    known = np.unique(np.array([*tids, 0], np.int64))
-    if known[-1] < _TIDS - _ROOM:
-        return int(known[-1]) + 1, _TIDS
-    gaps = np.diff(np.append(known, _TIDS))
-    widest = int(gaps.argmax())
-    return int(known[widest]) + 1, int(known[widest] + gaps[widest])
 
 
 def _assign_tids(process: npt.NDArray[np.int64], tids: Sequence[int], spare: int) -> tuple[list[int], int]:

@@ -142,7 +142,10 @@ class DerivedTracks:
             track[at.first : at.last] = first_track + number
         track[~self._rows] = -1
         kind, kinds = _find_kinds(timeline, shared, name_base)
-        own = _make_own_stats(timeline, self._pool)
+        grouped = np.flatnonzero(timeline.group >= 0)
+        groups = _make_stats(self._pool.add("group_id"), grouped, integers=timeline.group[grouped])
+        own = _join_stats([groups, *(_make_arg(arg, self._pool) for arg in timeline.args)])
+        del grouped, groups
         none, texts, lasting = StatBatch(), join_texts(self._pool.array()), len(self._pool)
         event = np.arange(len(timeline), dtype=np.int64)
         for first in range(0, len(timeline), BATCH_ROWS):
@@ -229,14 +232,6 @@ def _make_group_stats(groups: EventGroups, ids: Int64s, pool: TextTable) -> Stat
         _make_stats(pool.add("step_name"), ids[groups.step_rows], texts=_number_texts(groups.step_names, pool))
     )
     return _join_stats(parts)
-
-
-def _make_own_stats(timeline: DerivedTimeline, pool: TextTable) -> StatBatch:
-    rows = np.flatnonzero(timeline.group >= 0)
-    return _join_stats([
-        _make_stats(pool.add("group_id"), rows, integers=timeline.group[rows]),
-        *(_make_arg(arg, pool) for arg in timeline.args),
-    ])  # fmt: skip
 
 
 def _make_arg(arg: Arg, pool: TextTable) -> StatBatch:
@@ -336,7 +331,17 @@ class TraceFile:
         yield from (self._chrome() if self.form == CHROME else self._perfetto())
 
     def _chrome(self) -> Iterator[bytes]:
-        metadata = {"highres-ticks": True, "fastprof": __version__, "hosts": self._hosts()}
+        session = self.tables.session
+        hosts = [
+            {
+                "host": session.hosts[number],
+                "start_unix_ns": _format_number(session.index.captures[number].environment.start_unix_ns),
+                "shift_ps": str(self._shifts[number]),
+                **self._drift_of(number),
+            }
+            for number in self._numbers
+        ]
+        metadata = {"highres-ticks": True, "fastprof": __version__, "hosts": hosts}
         head = json.dumps({"displayTimeUnit": "ns", "metadata": metadata, "traceEvents": []})
         yield head.removesuffix("]}").encode() + b"\n"
         between = b""
@@ -366,18 +371,6 @@ class TraceFile:
             clock = align_clocks(clock, session.hosts, offsets)
         shifts = dict(zip(numbers, clock.offsets_ps, strict=True))
         return {number: shifts[number] for number in self._numbers}, clock.start_unix_ns
-
-    def _hosts(self) -> list[dict[str, Any]]:
-        session = self.tables.session
-        return [
-            {
-                "host": session.hosts[number],
-                "start_unix_ns": _format_number(session.index.captures[number].environment.start_unix_ns),
-                "shift_ps": str(self._shifts[number]),
-                **self._drift_of(number),
-            }
-            for number in self._numbers
-        ]
 
     def _drift_of(self, number: int) -> dict[str, Any]:
         """Return what more moves times than shift_ps, which holds at drift_from_ps; nothing: no drift is known."""

@@ -128,11 +128,16 @@ def _get_csv_type(kind: pa.DataType) -> pa.DataType:
 
 def _make_csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
-        return pa.chunked_array([_escape_dictionary(chunk) for chunk in column.chunks], pa.large_string())
+        # Each text of the dictionary is escaped once.
+        return pa.chunked_array(
+            [escape_formulas(chunk.dictionary.cast(pa.large_string())).take(chunk.indices) for chunk in column.chunks],
+            pa.large_string(),
+        )
     if is_text(column.type):
         return escape_formulas(column)
     if pa.types.is_large_binary(column.type):
-        return escape_formulas(pa.chunked_array([pa.array([_encode_cell(v) for v in column.to_pylist()], pa.string())]))
+        encoded = [None if value is None else base64.b64encode(value).decode() for value in column.to_pylist()]
+        return escape_formulas(pa.chunked_array([pa.array(encoded, pa.string())]))
     if pa.types.is_nested(column.type):
         return format_nested(column)
     return column
@@ -147,15 +152,6 @@ def format_nested(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return format_json(value, pairs=bool(value) and isinstance(value, list) and isinstance(value[0], tuple))
 
     return pa.chunked_array([pa.array([format_cell(value) for value in column.to_pylist()], pa.string())])
-
-
-def _escape_dictionary(array: pa.DictionaryArray) -> pa.Array:
-    """Return the texts of the rows, each text of the dictionary marked once."""
-    return escape_formulas(array.dictionary.cast(pa.large_string())).take(array.indices)
-
-
-def _encode_cell(value: bytes | None) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()
 
 
 WRITERS: dict[str, type[Writer]] = {"parquet": ParquetWriter, "arrow": ArrowWriter, "csv": CsvWriter}

@@ -205,7 +205,9 @@ def split_profile(name: str) -> tuple[str, int] | None:
 def look_into(place: CaptureDirectory) -> None:
     """Note traces of JSON, whatever their names, without any profiles of tfprof, else a graph. But for timelines of
     steps that a profile has, or the runs of a graph."""
-    traces, profiles = _find_traces_by_content(place)
+    named = [name for name in place.documents if split_profile(name)]
+    traces = [name for name in place.documents if name not in named and _is_trace(place, name)]
+    profiles = [name for name in named if _is_profile(place, name)]
     steps = {name: int(match[1]) for name in traces if (match := _TIMELINE.fullmatch(name))}
     last = max(profiles, key=lambda name: split_profile(name) or ("", 0), default="")
     if split := split_profile(last):
@@ -251,13 +253,6 @@ def _find_traces_by_shape(place: CaptureDirectory, left: int) -> tuple[list[str]
                 traces += names
                 break
     return sorted(traces), left
-
-
-def _find_traces_by_content(place: CaptureDirectory) -> tuple[list[str], list[str]]:
-    """Documents of JSON that are traces, and profiles of tfprof."""
-    named = [name for name in place.documents if split_profile(name)]
-    traces = [name for name in place.documents if name not in named and _is_trace(place, name)]
-    return traces, [name for name in named if _is_profile(place, name)]
 
 
 def _is_trace(place: CaptureDirectory, name: str) -> bool:

@@ -73,7 +73,9 @@ def explain_error(error: CaptureError, head: bytes, *, is_program: bool = False)
     """Return the error, with what the file looks like by its first bytes; ``is_program``: it was read as a program."""
     if error.message.startswith(_REFUSED):
         return error
-    if (known := _find_document_format(error)) is not None:
+    # The keys of a JSON document show its format.
+    keys = (error.excerpt or "").removeprefix("its keys are ").split(", ")
+    if (known := next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)) is not None:
         text = f"{_REFUSED} but {known}; {error.message.partition(': ')[2]}"
         return CaptureError(text, path=error.path, offset=0, salvageable=False, excerpt=error.excerpt)
     if (known := _find_known_format(head)) is not None:
@@ -88,7 +90,7 @@ def explain_error(error: CaptureError, head: bytes, *, is_program: bool = False)
     if guess == _PLAIN and not is_program:
         text = f"the file looks like plain text, neither an XSpace nor JSON; {_CAPTURES}"
         return _make_error(error, text, head.decode("utf-8-sig", "ignore").strip())
-    if guess is None and not is_program and _begins_with_text(head, 0):  # an HloModuleProto
+    if guess is None and not is_program and _has_text_first(head, 0):  # an HloModuleProto
         guess = _PROGRAM
     if guess is None:
         return error
@@ -118,12 +120,6 @@ def refuse_other(head: bytes, path: str) -> None:
     if guess is not None:
         text = f"{_REFUSED}; it looks like {guess}"
         raise CaptureError(text, path=path, offset=0, salvageable=False)
-
-
-def _find_document_format(error: CaptureError) -> str | None:
-    """Return the format of a JSON document by its keys, or None."""
-    keys = (error.excerpt or "").removeprefix("its keys are ").split(", ")
-    return next((text for needed, text in _DOCUMENTS if needed.issubset(keys)), None)
 
 
 def name_foreign_format(head: bytes) -> str | None:
@@ -162,7 +158,7 @@ def _find_other_format(head: bytes, *, named_json: bool = False) -> str | None:
 def refuse_other_protobuf(head: bytes, path: str) -> None:
     """Raise CaptureError for an HloProto, a trace of Perfetto and a profile of pprof, which would be read as planes
     that hold nothing known."""
-    form = _PROGRAM if _begins_with_text(head, 1) else _find_protobuf_format(head)
+    form = _PROGRAM if _has_text_first(head, 1) else _find_protobuf_format(head)
     if form is not None:
         raise CaptureError(f"{_REFUSED} but {form}", path=path, offset=0, salvageable=False)
 
@@ -195,7 +191,7 @@ def _read_beginning(message: bytes | memoryview) -> Iterator[BegunField]:
         yield from read_begun_fields(memoryview(message), True)
 
 
-def _begins_with_text(start: bytes, depth: int) -> bool:
+def _has_text_first(start: bytes, depth: int) -> bool:
     """Return whether the first field is number 1 and a text, ``depth`` messages deep."""
     length = 0
     for _ in range(depth + 1):

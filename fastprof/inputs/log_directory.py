@@ -311,7 +311,7 @@ def _list_captures(place: CaptureDirectory, search: Search) -> tuple[list[str], 
                 hidden.append(name)
         elif entry.is_dir(follow_symlinks=False):
             below.append(name)
-        elif entry.is_symlink() and _leads_to_directory(entry):
+        elif entry.is_symlink() and _is_directory_link(entry):
             links.append(name)
         elif _is_file_or_missing(entry):  # no pipe, nor a link to one
             _note_file(name, place, search)
@@ -350,7 +350,7 @@ def _note_file(name: str, place: CaptureDirectory, search: Search) -> None:
             search.note("read only if the file itself is named", name)
 
 
-def _leads_to_directory(link: Entry) -> bool:
+def _is_directory_link(link: Entry) -> bool:
     try:
         return link.is_dir()
     except OSError:  # a circle of links

@@ -393,7 +393,13 @@ def _encode_scalar(tokens: _Tokens, value: bytes, kind: TextKind) -> int | bytes
     if not value or value[:1] in b"{}<>[]:,;":
         raise BadMessageError("a field has no value", tokens.at)
     if isinstance(kind, float):
-        return _encode_float(value, kind)
+        digits = value.decode().lower()
+        try:
+            number = float(digits if digits.endswith("inf") else digits.rstrip("f"))
+        except ValueError:
+            return None
+        with np.errstate(over="ignore"):
+            return np.float64(number).tobytes() if kind == DOUBLE else np.float32(number).tobytes()
     if not isinstance(kind, int):
         return None
     word = value.decode()
@@ -404,17 +410,6 @@ def _encode_scalar(tokens: _Tokens, value: bytes, kind: TextKind) -> int | bytes
         return int(word, 8 if octal else 0) if len(word) <= _LONGEST else None
     except ValueError:
         return None
-
-
-def _encode_float(value: bytes, kind: float) -> bytes | None:
-    """Return the bytes of a float, or a double if that is the kind."""
-    digits = value.decode().lower()
-    try:
-        number = float(digits if digits.endswith("inf") else digits.rstrip("f"))
-    except ValueError:
-        return None
-    with np.errstate(over="ignore"):
-        return np.float64(number).tobytes() if kind == DOUBLE else np.float32(number).tobytes()
 
 
 def _unescape(quoted: bytes) -> bytes:

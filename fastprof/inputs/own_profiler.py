@@ -297,9 +297,6 @@ class _Script(Recorder):
 
     def _write_report(self) -> None:
         why = None if self.windows else self._fault or self._why_nothing()
-        self._report.write_text(json.dumps({"why": why, "fault": self._fault, "windows": self._describe_windows()}))
-
-    def _describe_windows(self) -> list[dict[str, Any]]:
         windows = []
         for number, window in enumerate(self.windows):
             cost = self.measure_cost(number)
@@ -309,7 +306,7 @@ class _Script(Recorder):
                 "took_s": window.span[1] - window.span[0],
                 "cost": {field.name: getattr(cost, field.name) for field in fields(cost)},
             })  # fmt: skip
-        return windows
+        self._report.write_text(json.dumps({"why": why, "fault": self._fault, "windows": windows}))
 
     def _note_end(self, _window: RecordedWindow) -> None:
         self._write_report()  # a signal may end the program before it can say more

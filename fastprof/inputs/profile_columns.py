@@ -8,7 +8,6 @@ Nodes are rows in the order of the bytes of their names; of equal names the firs
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Final
 
@@ -265,7 +264,11 @@ class ProfileColumns:
         order = sort_by_key(owner, slot)
         rows, known = self._rows_of(ids[order])
         if not known.all():
-            self._lose(f"{what}s", int((~known).sum()), lambda: self._no_node(what, owner[order], known))
+            if not self._tolerant:
+                node = int(owner[order][np.flatnonzero(~known)[0]])
+                text = f"an {what} of the node is not in the profile, {DOING}"
+                raise CaptureError(text, offset=int(self._at.offset[node]))
+            self.lost[f"{what}s"] = int((~known).sum())
         order = order[known]
         return owner[order], slot[order], rows[known]
 
@@ -274,16 +277,6 @@ class ProfileColumns:
         known, at = find_equal(self._ids, ids)
         rows = self._row_of_id[at] if len(self._ids) else at
         return np.where(known, rows, -1), known | (ids == ABSENT)
-
-    def _no_node(self, what: str, owner: Int64s, known: Bools) -> CaptureError:
-        node = int(owner[np.flatnonzero(~known)[0]])
-        text = f"an {what} of the node is not in the profile, {DOING}"
-        return CaptureError(text, offset=int(self._at.offset[node]))
-
-    def _lose(self, what: str, count: int, fault: Callable[[], CaptureError]) -> None:
-        if not self._tolerant:
-            raise fault()
-        self.lost[what] = count
 
     @property
     def input_shapes(self) -> Shapes:

@@ -551,17 +551,12 @@ def _leave_out(document: bytearray, what: str, offset: int) -> FormatRemark:
         assert fault.offset is not None
         del document[fault.offset :]
         return FormatRemark("data_loss", "truncated", f"the rest is not read: {what}", 1, fault.offset)
-    at = _find_field(document, offset)
-    document[at] = _IGNORED
-    return FormatRemark("data_loss", "damaged_node", f"what is damaged is left out: {what}", 1, at)
-
-
-def _find_field(document: bytearray, offset: int) -> int:
-    """Return where the field of the profile begins that holds a byte; its number is below 16."""
+    # The field of the profile that holds the byte begins here; its number is below 16.
     top = MessageColumns(document, make_whole_span(document), DOING)
     begins = np.sort(np.concatenate([top.each(number).at.offset for number in range(1, 16)]))
     place = int(np.searchsorted(begins, offset, "right")) - 1
     at = int(begins[max(place, 0)]) - 2
     while document[at] & 0x80:
         at -= 1
-    return at
+    document[at] = _IGNORED
+    return FormatRemark("data_loss", "damaged_node", f"what is damaged is left out: {what}", 1, at)

@@ -253,7 +253,10 @@ def find_other_run(path: str, fault: str | None) -> tuple[str, int, str] | None:
 
 def _resolve_item(item: object, run: str | None) -> list[Session]:
     if isinstance(item, Run):
-        parts = [_find_run_part(part, item.name) for part in _resolve_path(_get_folder(item), run)]
+        # The directory is named as the system has it: ``item.path`` is text to show.
+        first = item.files[0].source if item.files else None
+        folder = find_parent(first) if isinstance(first, str) else item.path
+        parts = [_find_run_part(part, item.name) for part in _resolve_path(folder, run)]
         read = {file.path for part in parts for file in part.files}
         own = [file for file in item.files if file.path not in read and is_present(file.source)]
         return [Session(item.name, item.files, ())] if own else parts  # ranks, or one of several profiles
@@ -281,12 +284,6 @@ def _resolve_item(item: object, run: str | None) -> list[Session]:
 def _find_run_part(part: Session, name: str) -> Session:
     """Rename a part as ``list_runs`` names its run."""
     return replace(part, run=name, files=tuple(replace(file, run=name) for file in part.files))
-
-
-def _get_folder(run: Run) -> str:
-    """Its directory as the system has it: ``run.path`` is text to show."""
-    first = run.files[0].source if run.files else None
-    return find_parent(first) if isinstance(first, str) else run.path
 
 
 def format_path(path: str | os.PathLike[Any]) -> str:
@@ -381,7 +378,9 @@ def _read_run(place: CaptureDirectory) -> Session:
     """Return the files of a directory, one for each host."""
     place.listed()
     if place.graph is not None:
-        return _read_graph(place, place.graph)
+        graph_host = _find_host(Path(place.graph.graph).name)
+        graph_file = CaptureFile(show_path(graph_host), show_path(place.graph.graph), place.graph, place.name or None)
+        return Session(place.name or None, (graph_file,), tuple(_list_timelines(place)))
     if not place.captures and place.traces:
         return _read_traces(place)
     best: dict[str, tuple[int, str]] = {}
@@ -444,13 +443,6 @@ def _list_timelines(place: CaptureDirectory) -> list[SessionRemark]:
     ]
 
 
-def _read_graph(place: CaptureDirectory, graph: GraphFiles) -> Session:
-    """Return the session of a graph and its runs, which are one file."""
-    host = _find_host(Path(graph.graph).name)
-    file = CaptureFile(show_path(host), show_path(graph.graph), graph, place.name or None)
-    return Session(place.name or None, (file,), tuple(_list_timelines(place)))
-
-
 def _resolve_glob(pattern: str, run: str | None) -> list[Session]:
     """Return the captures matched; without any, the run directories, else log directories, else any files."""
     matches = expand_glob(pattern)
@@ -507,37 +499,26 @@ def join_parts(parts: list[Session], faults: list[FastprofError]) -> Session:
                 files.append(file)
         seen.update(keys)
     programs = tuple(dict.fromkeys(program for part in parts for program in part.programs))
-    files = _add_programs(files, programs)
+    if programs:  # they go with each of the captures; without any they make up one of their own
+        if not files:
+            path = programs[0] if len(programs) == 1 else find_parent(programs[0])
+            files = [CaptureFile(None, show_path(path), ONLY_PROGRAMS, None, programs)]
+        else:
+            files = [replace(file, programs=tuple(dict.fromkeys((*file.programs, *programs)))) for file in files]
     if not files and faults:
         others = f"; {len(faults) - 1} others failed too" if len(faults) > 1 else ""
         raise type(faults[0])(faults[0].message + others, path=faults[0].path)
     if not files:
         raise NotFoundError("no captures", path=remarks[0].path if remarks else None)
-    remarks += _describe_several_runs(files)
+    folders = list(dict.fromkeys(show_path(find_parent(file.source)) for file in files if isinstance(file.source, str)))
+    if len(folders) > 1:  # they may be of several runs
+        folder_names = list(dict.fromkeys(Path(folder).name for folder in folders))
+        listed = list_few(folder_names if len(folder_names) == len(folders) else folders)
+        text = f"captures of {len(folders)} directories are read as hosts of one run: {listed}"
+        remarks += [SessionRemark("info", "several_runs", text, None)]
     names = {part.run for part in parts if part.files}
     run = names.pop() if len(names) == 1 else None
     return Session(run, _number_hosts(files, remarks), tuple(remarks))
-
-
-def _add_programs(files: list[CaptureFile], programs: tuple[str, ...]) -> list[CaptureFile]:
-    """Programs that were named go with each of the captures; without any they make up one of their own."""
-    if not programs:
-        return files
-    if not files:
-        path = programs[0] if len(programs) == 1 else find_parent(programs[0])
-        return [CaptureFile(None, show_path(path), ONLY_PROGRAMS, None, programs)]
-    return [replace(file, programs=tuple(dict.fromkeys((*file.programs, *programs)))) for file in files]
-
-
-def _describe_several_runs(files: list[CaptureFile]) -> list[SessionRemark]:
-    """Captures of several directories may be of several runs."""
-    folders = list(dict.fromkeys(show_path(find_parent(file.source)) for file in files if isinstance(file.source, str)))
-    if len(folders) < 2:
-        return []
-    names = list(dict.fromkeys(Path(folder).name for folder in folders))
-    listed = list_few(names if len(names) == len(folders) else folders)
-    text = f"captures of {len(folders)} directories are read as hosts of one run: {listed}"
-    return [SessionRemark("info", "several_runs", text, None)]
 
 
 def _identify_file(file: CaptureFile) -> object:

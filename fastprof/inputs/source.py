@@ -212,7 +212,10 @@ class GzipMembers:
         yield from self._member(most)
         while self._peek(len(_MEMBER_MAGIC)):
             if self._left[: len(_MEMBER_MAGIC)] != _MEMBER_MAGIC[: len(self._left)]:
-                self._skip_rest()
+                while self._peek(1):
+                    self.trailing += len(self._left)
+                    self.are_zeros &= not self._left.strip(b"\0")
+                    self._left = b""
                 return
             yield from self._member(most)
 
@@ -223,31 +226,22 @@ class GzipMembers:
             try:
                 piece = stream.decompress(self._left, most())
             except zlib.error as error:
-                raise DamagedMemberError(str(error), self._to_the_damage(before)) from None
+                # Inflate the piece with the damage again, byte by byte: a call that fails gives nothing.
+                inflated = bytearray()
+                with suppress(zlib.error):
+                    for at in range(len(self._left)):
+                        inflated += before.decompress(self._left[at : at + 1])
+                raise DamagedMemberError(str(error), bytes(inflated)) from None
             self._left = stream.unused_data if stream.eof else stream.unconsumed_tail
             if piece:
                 yield piece
             elif is_end and not stream.eof:
                 raise DamagedMemberError("Truncated compressed stream", b"")
 
-    def _to_the_damage(self, stream: zlib._Decompress) -> bytes:
-        """Inflate the piece with the damage again, byte by byte: a call that fails gives nothing."""
-        inflated = bytearray()
-        with suppress(zlib.error):
-            for at in range(len(self._left)):
-                inflated += stream.decompress(self._left[at : at + 1])
-        return bytes(inflated)
-
     def _peek(self, size: int) -> bytes:
         while len(self._left) < size and (more := self._read(_PIECE)):
             self._left += more
         return self._left
-
-    def _skip_rest(self) -> None:
-        while self._peek(1):
-            self.trailing += len(self._left)
-            self.are_zeros &= not self._left.strip(b"\0")
-            self._left = b""
 
 
 CHUNK = 1 << 20

@@ -145,7 +145,10 @@ class StepTimes:
                 few, where = (during, "recorded") if len(during) < FEWEST else (usual, "unrecorded")
                 why = why or f"too few {where} {unit} to compare: {len(few)} of at least {FEWEST}"
                 continue
-            rank = (_is_regular([took for took, _ in usual]), len(usual))
+            # Most intervals are similar, unless a step has several calls.
+            intervals = [took for took, _ in usual]
+            ordered, tenth = sorted(intervals), len(intervals) // 10
+            rank = (0 < ordered[-1 - tenth] < 4 * ordered[tenth], len(usual))
             if rank > most:
                 best, most = _compare(unit, during, [part for part in parts if len(part) >= FEWEST] or [usual]), rank
         return best if most[1] or not why else RecordingCost(why=why)
@@ -178,9 +181,3 @@ def _estimate_error(intervals: Sequence[Span]) -> float:
     """Return the standard error of the median wall time, from the median deviation, as for a normal distribution."""
     middle, _ = _find_median(intervals)
     return 1.86 * median(abs(took - middle) for took, _ in intervals) / math.sqrt(len(intervals))
-
-
-def _is_regular(intervals: Sequence[float]) -> bool:
-    """Return whether most intervals are similar. They are not if a step has several calls."""
-    ordered, tenth = sorted(intervals), len(intervals) // 10
-    return 0 < ordered[-1 - tenth] < 4 * ordered[tenth]

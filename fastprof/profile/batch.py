@@ -126,7 +126,15 @@ def make_figures_table(runs: Sequence[RunFigures], figures: Iterable[str]) -> pa
     rows = []
     for figure in dict.fromkeys(map(resolve_figure, figures)):
         for logdir in dict.fromkeys(run.logdir for run in runs):
-            rows += _mark_changes([run.make_row(figure) for run in runs if run.logdir == logdir])
+            # Add the change points of the series to its rows, the newest first.
+            series = [run.make_row(figure) for run in runs if run.logdir == logdir]
+            changes = {change["run"]: change for change in list_changes([(row["run"], row["value"]) for row in series])}
+            rows += [
+                row
+                if row["value"] is None
+                else row | {"is_change_point": row["run"] in changes} | changes.get(row["run"], {})
+                for row in series
+            ]
     return pa.Table.from_pylist(rows, schema=_FIGURES.arrow())
 
 
@@ -157,15 +165,6 @@ def describe_series(rows: Sequence[Mapping[str, Any]]) -> str:
     size = "" if share is None else f"{'+' if share > 0 else '-'}{format_measure(abs(share), 'share')} "
     before, after = (format_measure(change[side], unit) for side in ("before", "after"))
     return f"{text}; mean {after} since run {change['run']}, {size}from {before}"
-
-
-def _mark_changes(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the change points of a series to its rows, the newest first."""
-    changes = {change["run"]: change for change in list_changes([(row["run"], row["value"]) for row in rows])}
-    return [
-        row if row["value"] is None else row | {"is_change_point": row["run"] in changes} | changes.get(row["run"], {})
-        for row in rows
-    ]
 
 
 def list_changes(series: Sequence[tuple[str, float | None]]) -> list[dict[str, Any]]:

@@ -147,7 +147,11 @@ _ADVICE: Final = "; choose with "
 
 def _describe_environment(profile: Profile, report: Report, steps: RunSteps) -> dict[str, str]:
     """Return what two runs should have in common, by display name."""
-    planes, stats = profile.tables["planes"].to_pylist(), _read_plane_stats(profile)
+    planes = profile.tables["planes"].to_pylist()
+    stats: dict[int, dict[str, Any]] = defaultdict(dict)
+    for row in profile.tables["plane_stats"].to_pylist():
+        values = (row[f"{kind}_value"] for kind in ("int", "double", "str"))
+        stats[row["plane_id"]][row["stat"]] = next((value for value in values if value is not None), None)
     models = Counter(
         describe_device(_Device(plane["name"], plane["device_type"], stats.get(plane["plane_id"], {})))
         for plane in planes
@@ -160,15 +164,6 @@ def _describe_environment(profile: Profile, report: Report, steps: RunSteps) -> 
         "complete steps": f"{len(steps.number):,}",
     }
     return {name: str(value) for name, value in facts.items() if value is not None}
-
-
-def _read_plane_stats(profile: Profile) -> dict[int, dict[str, Any]]:
-    """Return the stats of each plane, by plane id."""
-    stats: dict[int, dict[str, Any]] = defaultdict(dict)
-    for row in profile.tables["plane_stats"].to_pylist():
-        values = (row[f"{kind}_value"] for kind in ("int", "double", "str"))
-        stats[row["plane_id"]][row["stat"]] = next((value for value in values if value is not None), None)
-    return stats
 
 
 def _measure_history(

@@ -140,13 +140,13 @@ def _open_profile(
     """Return the profile of a session, or of the jobs that ``run`` names, such as ``job 1``. ``on_engine`` opens it for
     an executor; the hosts of each job are then found here."""
     try:
-        return _of_runs(path, how, rest) if on_engine is None else on_engine(how)
+        return _load_runs(path, how, rest) if on_engine is None else on_engine(how)
     except (NotFoundError, UsageError):
         wanted = [how["run"]] if isinstance(how.get("run"), str) else list(how.get("run") or ())
         if not wanted or not all(map(is_job_name, wanted)):
             raise
         how = {**how, "run": None}
-        by_job = _of_runs(path, how, rest).by_job
+        by_job = _load_runs(path, how, rest).by_job
         if not by_job.has_runs:
             raise
     if on_engine is not None:
@@ -156,7 +156,7 @@ def _open_profile(
     return by_job.runs[wanted[0]] if len(wanted) == 1 else by_job.select(runs=wanted)
 
 
-def _of_runs(path: Named | Sequence[Named], how: dict[str, Any], rest: dict[str, Any]) -> Profile:
+def _load_runs(path: Named | Sequence[Named], how: dict[str, Any], rest: dict[str, Any]) -> Profile:
     opened, several = open_runs(path, **how, **rest)
     if not several:
         tables = next(iter(opened.values()))

@@ -130,8 +130,14 @@ class Trace:
             return prefetch(self.file.chunks(), adopt_thread)
         if self._form == XPROF:
             return prefetch(xprof_chunks(self._tables, XPROF, max_text=self._max_text), adopt_thread)
-        selection = self._tables.selection
-        start, end = _get_window_ms(self._tables)
+        selection: Selection = self._tables.selection
+        hosts = [host for host in self._tables.session.hosts if selection.hosts is None or host in selection.hosts]
+        windows = [window for host in hosts if (window := selection.window(host)) is not None and window[0] < window[1]]
+        if not windows:
+            start, end = 0.0, 0.0  # an end of 0 is the end of the capture
+        else:
+            first, last = min(window[0] for window in windows), max(window[1] for window in windows)
+            start, end = max(first, 0) / _PS_IN_MS, 0.0 if last >= 2**63 - 1 else max(last, 1) / _PS_IN_MS
         all_times = TableSet(self._tables.session, replace(selection, time_ps=None, host_times=None))
         pieces = xprof_chunks(
             all_times,
@@ -151,15 +157,3 @@ def _compress_chunks(chunks: Iterator[bytes]) -> Iterator[bytes]:
         if packed:
             yield packed
     yield packer.flush()
-
-
-def _get_window_ms(tables: TableSet) -> tuple[float, float]:
-    """Return the selected time of all hosts, as a request to the streaming viewer: an end of 0 is the end of the
-    capture."""
-    selection: Selection = tables.selection
-    hosts = [host for host in tables.session.hosts if selection.hosts is None or host in selection.hosts]
-    windows = [window for host in hosts if (window := selection.window(host)) is not None and window[0] < window[1]]
-    if not windows:
-        return 0.0, 0.0
-    first, last = min(window[0] for window in windows), max(window[1] for window in windows)
-    return max(first, 0) / _PS_IN_MS, 0.0 if last >= 2**63 - 1 else max(last, 1) / _PS_IN_MS

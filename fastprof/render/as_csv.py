@@ -20,13 +20,13 @@ _AWKWARD = compile_late(r'[",\r\n]|^\s|\s$|^$')
 def chunks(data: Data) -> Iterator[bytes]:
     """Yield the lines of ``data``, a block at a time."""
     schema, batches = split_rows(data)
-    yield (",".join(_quote(name) for name in schema.names) + "\n").encode()
-    cells = [ColumnCells(quote=_quote, null="") for _ in schema.names]
+    yield (",".join(_quote_text(name) for name in schema.names) + "\n").encode()
+    cells = [ColumnCells(quote=_quote_text, null="") for _ in schema.names]
     leads = ["", *[","] * (len(cells) - 1)]
     for batch in batches:
         yield join_cells(batch, cells, leads, "\n")
 
 
-def _quote(text: str) -> str:
+def _quote_text(text: str) -> str:
     text = escape_formula(text)
     return '"' + text.replace('"', '""') + '"' if _AWKWARD.search(text) else text

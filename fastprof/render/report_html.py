@@ -98,21 +98,16 @@ def _render_section(section: Section, report: AnalysisReport, analysis: Analysis
     if section.table is not None:
         rows_shown, notes = report_text.select_rows(section, report, _LOOK, None)
         if section.in_words and rows_shown.num_rows:
-            yield _make_numbered_list(rows_shown)
+            yield '<ol style="max-width: 70em; margin: 0">'
+            for head, texts in report_text.list_paragraphs(rows_shown, _LOOK):
+                paragraphs = "".join(make_para(f"{name}: {words}") for name, words in texts)
+                yield f"<li><b>{escape(escape_text(head))}</b>{paragraphs}</li>"
+            yield "</ol>"
         elif rows_shown.num_rows or notes:
             yield make_table(rows_shown, null=report_text.UNKNOWN, bar=section.bar)
         else:
             yield make_para("none")
         yield from map(make_para, notes)
-
-
-def _make_numbered_list(rows: pa.Table) -> str:
-    """Render rows as a numbered list: the head of each, then its other strings."""
-    items = (
-        f"<li><b>{escape(escape_text(head))}</b>{''.join(make_para(f'{name}: {words}') for name, words in texts)}</li>"
-        for head, texts in report_text.list_paragraphs(rows, _LOOK)
-    )
-    return f'<ol style="max-width: 70em; margin: 0">{"".join(items)}</ol>'
 
 
 def _make_bold(text: str) -> list[str]:

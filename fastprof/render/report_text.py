@@ -205,21 +205,24 @@ def lines(report: AnalysisReport, look: Look, limit: int | None = None) -> Itera
         if section.summary is not None and not look.verbose:
             summaries.append(section.summary(report))
         elif look.verbose or section.table or any(report.scalars[name].value is not None for name in section.scalars):
-            yield from _format_section(section, report, analysis, look, limit)
+            yield ""
+            yield look.strong(fit_text(escape_text(section.title), look.width or len(section.title)))
+            inner = look.narrower(_INDENT)
+            if section.scalars:
+                yield from _format_scalars(get_figures(section, report, analysis), inner)
+            if section.table is not None:
+                yield from _format_table(section, report, inner, limit)
     if summaries:
         yield ""
         for text in (*summaries, "--verbose shows more"):
             yield from as_text.wrap_paragraph(text, look)
     for severity, heading in _TITLES.items():
-        yield from _format_notices(heading, _list_notices(report, severity, look), look)
-
-
-def _list_notices(report: AnalysisReport, severity: str, look: Look) -> list[Notice]:
-    """Return the notices of a severity; remarks of prerequisites only if the text is verbose."""
-    inherited = set()
-    if severity == "info" and not look.verbose:
-        inherited = {notice.text for other in report.after.values() for notice in other.notices}
-    return [notice for notice in report.notices if notice.severity == severity and notice.text not in inherited]
+        # Remarks of prerequisites are shown only if the text is verbose.
+        inherited = set()
+        if severity == "info" and not look.verbose:
+            inherited = {notice.text for other in report.after.values() for notice in other.notices}
+        shown = [notice for notice in report.notices if notice.severity == severity and notice.text not in inherited]
+        yield from _format_notices(heading, shown, look)
 
 
 def get_headline(report: AnalysisReport) -> str:
@@ -284,18 +287,6 @@ def _make_plain_sections(report: AnalysisReport, analysis: Analysis) -> list[Sec
     return [figures, *(Section(get_label(name).capitalize(), name) for name in analysis.TABLES)]
 
 
-def _format_section(
-    section: Section, report: AnalysisReport, analysis: Analysis, look: Look, limit: int | None
-) -> Iterator[str]:
-    yield ""
-    yield look.strong(fit_text(escape_text(section.title), look.width or len(section.title)))
-    inner = look.narrower(_INDENT)
-    if section.scalars:
-        yield from _format_scalars(get_figures(section, report, analysis), inner)
-    if section.table is not None:
-        yield from _format_table(section, report, inner, limit)
-
-
 def _format_scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
     """Yield a line per figure: name, number, unit. Then the names of unknown figures, by reason."""
     known = {name: scalar for name, scalar in scalars.items() if scalar.reason is None}
@@ -308,11 +299,11 @@ def _format_scalars(scalars: Mapping[str, Scalar], look: Look) -> Iterator[str]:
             yield from as_text.wrap_paragraph(format_value(scalar), look.narrower(-_INDENT), lead)
         else:
             yield (lead + pad_text(number, right, right=True) + f" {unit}").rstrip()
-    for text in _unknown((name, scalar.reason) for name, scalar in scalars.items()):
+    for text in _explain_unknown((name, scalar.reason) for name, scalar in scalars.items()):
         yield from as_text.wrap_paragraph(text, look.narrower(-_INDENT), " " * _INDENT)
 
 
-def _unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
+def _explain_unknown(names: Iterable[tuple[str, str | None]]) -> list[str]:
     """Return a sentence per reason for unknown figures. ``names``: names with reasons, or None if known."""
     unknown: dict[str, list[str]] = {}
     for name, reason in names:
@@ -401,7 +392,7 @@ def select_rows(section: Section, report: AnalysisReport, look: Look, limit: int
     if depths is not None:
         rows = _add_branches(rows, depths[: rows.num_rows].tolist(), look)
     reasons = {field.name: (field.metadata or {}).get(REASON) for field in rows.schema}
-    notes = _unknown((get_label(name), reason and reason.decode()) for name, reason in reasons.items())
+    notes = _explain_unknown((get_label(name), reason and reason.decode()) for name, reason in reasons.items())
     if not look.verbose and look.width is not None:  # columns without any known value say nothing
         needed = {rows.column_names[0], section.bar, *(section.alike.names if section.alike else ())}
         rows = rows.select([name for name in rows.column_names if name in needed or rows[name].null_count < len(rows)])

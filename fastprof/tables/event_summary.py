@@ -20,7 +20,7 @@ from fastprof.schema.tables import Count, Kind, Picoseconds, TableSchema, make_c
 from fastprof.tables.table_set import TableSet
 
 
-def _lacks_single(sums: Any) -> Any:
+def _has_no_single(sums: Any) -> Any:
     return sums["single"]["count"] == 0
 
 
@@ -33,9 +33,9 @@ SUMMARY = TableSchema("event_summary", "the events of one name", (
     Picoseconds("mean_ps", "total_ps / count, rounded down; null: count is 0 or less",
                 lambda sums: sums["all"]["total"] // np.maximum(sums["count"], 1), lambda sums: sums["count"] <= 0),
     Picoseconds("min_ps", "shortest duration; null: all are aggregated",
-                lambda sums: sums["single"]["minimum"], _lacks_single),
+                lambda sums: sums["single"]["minimum"], _has_no_single),
     Picoseconds("max_ps", "longest duration; null: all are aggregated",
-                lambda sums: sums["single"]["maximum"], _lacks_single),
+                lambda sums: sums["single"]["maximum"], _has_no_single),
 ), derived=True)  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def make_event_summary(tables: TableSet, percentiles: Sequence[int] = ()) -> pa.
         sums |= {f"p{percentile}": values[rows] for percentile, values in ranks.items()}
         text = "duration that {} % of the events do not exceed; null: all are aggregated"
         more = [
-            Picoseconds(f"p{percentile}_ps", text.format(percentile), itemgetter(f"p{percentile}"), _lacks_single)
+            Picoseconds(f"p{percentile}_ps", text.format(percentile), itemgetter(f"p{percentile}"), _has_no_single)
             for percentile in ranks
         ]
         schema = TableSchema(SUMMARY.name, SUMMARY.row, (*SUMMARY.columns, *more), derived=True)

@@ -157,23 +157,17 @@ def _find_slices(
                      t             c, or b where it outlasts
     """
     before, after = np.searchsorted(start, ps, "left"), np.searchsorted(start, ps, "right")
-    most = _build_maxima(end)
+    most = [end]  # then the maxima of pairs, of fours, of eights, and so on
+    while len(most[-1]) > 1:
+        below = most[-1]
+        even = below if len(below) % 2 == 0 else np.append(below, np.iinfo(np.int64).min)
+        most.append(np.maximum(even[::2], even[1::2]))
     place = _find_last_reaching(most, after, ps)
     outer = np.where(outlasts, _find_last_reaching(most, before, ps), -1)
     ends_here = outer >= 0
     ends_here[ends_here] = end[outer[ends_here]] == ps[ends_here]
     place = np.where(ends_here, outer, place)
     return np.where(is_next, np.where(before < len(start), before, -1), place)
-
-
-def _build_maxima(values: Int64s) -> list[Int64s]:
-    """Return the values, the maxima of pairs of them, of fours, of eights, and so on."""
-    levels = [values]
-    while len(levels[-1]) > 1:
-        below = levels[-1]
-        even = below if len(below) % 2 == 0 else np.append(below, np.iinfo(np.int64).min)
-        levels.append(np.maximum(even[::2], even[1::2]))
-    return levels
 
 
 def _find_last_reaching(levels: list[Int64s], before: Int64s, least: Int64s) -> Int64s:

@@ -163,7 +163,11 @@ class _Columns:
         self._part("inputs", nodes.inputs)
         self._part("control_inputs", nodes.control_inputs)
         self._part("output_shapes", shapes)
-        self.parts["attrs"].append(_make_maps(attrs))
+        offsets = count_bounds([len(attr) for attr in attrs]).astype(np.int32)
+        keys = pa.array([key for attributes in attrs for key in attributes], pa.string())
+        values = pa.array([value for attributes in attrs for value in attributes.values()], pa.string())
+        maps = pa.MapArray.from_arrays(pa.array(offsets), keys, values)
+        self.parts["attrs"].append(maps)
 
     def _part(self, name: str, values: Any) -> None:
         self.parts[name].append(pa.array(values, GRAPH_NODES[name].type))
@@ -176,10 +180,3 @@ class _Columns:
             for column in GRAPH_NODES.columns
         ]
         return pa.Table.from_arrays(arrays, schema=GRAPH_NODES.arrow())
-
-
-def _make_maps(attrs: list[dict[str, str]]) -> pa.Array:
-    offsets = count_bounds([len(attr) for attr in attrs]).astype(np.int32)
-    keys = pa.array([key for attributes in attrs for key in attributes], pa.string())
-    values = pa.array([value for attributes in attrs for value in attributes.values()], pa.string())
-    return pa.MapArray.from_arrays(pa.array(offsets), keys, values)

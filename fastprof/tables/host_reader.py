@@ -205,7 +205,12 @@ def link_launches(events: HostEvents, external_ids: Callable[[], list[Stat]]) ->
     _correlate_rows(events, rows[known & is_call], launcher[known & is_call])
     is_op = is_of_category(events, _OPS)[events.meta[launcher]]
     if (known & is_op).any():
-        events.stats[OP_ID] = _find_common_stat(rows[known & is_op], launcher[known & is_op])
+        used, number = number_values(launcher[known & is_op])
+        every = np.concatenate([used, rows[known & is_op]])
+        ids = np.concatenate([np.arange(len(used)), number.reshape(-1)]) + 1
+        order = np.argsort(every)
+        at: Int32s = every[order].astype(np.int32)
+        events.stats[OP_ID] = Stat(at, np.full(len(at), records.INT64, np.uint8), ids[order].astype(np.int64))
 
 
 def is_of_category(events: HostEvents, categories: frozenset[str]) -> Bools:
@@ -313,16 +318,6 @@ def _set_correlations(events: HostEvents, rows: Int64s, ids: Int64s) -> None:
     events.replace_stat(CORRELATION, Stat(every[order], kind[order], value[order]))
 
 
-def _find_common_stat(rows: Int64s, ops: Int64s) -> Stat:
-    """Return the stat that ops and the rows that they launched have in common."""
-    used, number = number_values(ops)
-    every = np.concatenate([used, rows])
-    ids = np.concatenate([np.arange(len(used)), number.reshape(-1)]) + 1
-    order = np.argsort(every)
-    at: Int32s = every[order].astype(np.int32)
-    return Stat(at, np.full(len(at), records.INT64, np.uint8), ids[order].astype(np.int64))
-
-
 PROFILER_RANGE: Final = "profiler_range"
 """The stat of events that are ranges."""
 COUNTER: Final = "counter of a range: "
@@ -380,7 +375,12 @@ def read_host(
     wanted = Wanted(index, narrow)
     source = EventSource(part, metadata)
     source.arrows = lambda: tables.session.arrows()[number]
-    _learn_lines(index, narrow, alone=len(index.captures) == 1 and not planes)
+    # The headers of all lines number them. If a single host is read entirely, its events are indexed with them: a
+    # second look is saved.
+    if len(index.captures) == 1 and not planes and not narrow.planes and not narrow.lines:
+        index.ensure(records.STATS if index.captures[0].capture.salvage else records.EVENTS)
+    else:
+        index.ensure_lines()
     if metadata:
         _read_metadata(source, tables, number)
     own_planes = _list_planes(tables, wanted, number)
@@ -433,15 +433,6 @@ def _drop_timeless(events: HostEvents, has_start: npt.NDArray[np.bool_]) -> Host
     lacking = {before.line_id: (before.last - before.first) - (line.last - line.first) for before, line in pairs}
     timed.untimed = {line_id: count for line_id, count in lacking.items() if count}
     return timed
-
-
-def _learn_lines(index: Index, selection: Selection, alone: bool) -> None:
-    """Read the headers of all lines, which number them. If a single host is read entirely, its events are indexed with
-    them: a second look is saved."""
-    if alone and not selection.planes and not selection.lines:
-        index.ensure(records.STATS if index.captures[0].capture.salvage else records.EVENTS)
-    else:
-        index.ensure_lines()
 
 
 def _expand_names(tables: TableSet, number: int, stats: tuple[str, ...]) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from fastprof.derive.tfprof.forest import Ints
 from fastprof.derive.tfprof.options import ORDERS, ViewOptions
 from fastprof.derive.tfprof.recorded import FIGURES, RecordedGraph, StepRuns, is_canonical
 from fastprof.derive.tfprof.view_set import ViewSet, check_view
@@ -165,10 +164,22 @@ class _CodeProfile:
         self._parts: list[bytes] = []
 
     def message(self, shown: VisibleTree, views: ViewSet, step: int, nodes: list[list[int]]) -> bytes:
-        values, unit = _get_values(views.recorded, step, self._measure)
+        figure = FIGURES.index(self._measure)
+        if self._measure.endswith("micros") and views.recorded.is_capture:
+            values, unit = (views.recorded.ticks(step)[figure] + 500) // 1000, "nanoseconds"
+        else:
+            values = views.recorded.figures(step)[figure]
+            unit = next((unit for suffix, unit in _UNITS.items() if self._measure.endswith(suffix)), "count")
         for kind, of in (("count", "count"), (self._measure, unit)):
             self._parts.append(put(_SAMPLE_TYPE, put(1, self._text(kind)) + put(2, self._text(of))))
-        frames = _make_frames(views.lines, shown)
+        frames: list[Any] = []  # of each row; of the root None
+        for row in shown.row.tolist():
+            if row == 0:
+                frames.append(None)
+                continue
+            frame = views.lines.frames[views.lines.frame[row]].as_py()
+            suffix = GRADIENT if views.lines.is_gradient[row] else ""
+            frames.append(_StackFrame(frame["file"], frame["line"], frame["function"] + suffix, frame["function_line"]))
         names, parent = views.recorded.names, shown.forest.parent.tolist()
         calls = [b""] * len(parent)  # the ids of a row's stack, innermost first
         for place in range(1, len(parent)):
@@ -206,29 +217,7 @@ class _CodeProfile:
         return number
 
 
-def _get_values(recorded: RecordedGraph, step: int, measure: str) -> tuple[Ints, str]:
-    """A figure of each node, and its unit. Times of captures are nanoseconds, rounded."""
-    place = FIGURES.index(measure)
-    if measure.endswith("micros") and recorded.is_capture:
-        return (recorded.ticks(step)[place] + 500) // 1000, "nanoseconds"
-    unit = next((unit for suffix, unit in _UNITS.items() if measure.endswith(suffix)), "count")
-    return recorded.figures(step)[place], unit
-
-
 _UNITS: Final = {"micros": "microseconds", "bytes": "bytes"}
-
-
-def _make_frames(lines: CodeLines, shown: VisibleTree) -> list[Any]:
-    """The frame of each row; of the root None."""
-    frames: list[_StackFrame | None] = []
-    for row in shown.row.tolist():
-        if row == 0:
-            frames.append(None)
-            continue
-        frame = lines.frames[lines.frame[row]].as_py()
-        suffix = GRADIENT if lines.is_gradient[row] else ""
-        frames.append(_StackFrame(frame["file"], frame["line"], frame["function"] + suffix, frame["function_line"]))
-    return frames
 
 
 _MICROS: Final = FIGURES.index("micros")

@@ -55,7 +55,9 @@ def get_text(report: AnalysisReport) -> str:
 
 def write_report(report: AnalysisReport) -> Iterator[str]:
     """Yield the page's JSON in pieces; of tables with ``LazyRows``, only some rows are in memory."""
-    return _write_pieces(_get_answer(report))
+    if report.analysis in NO_PAGE:
+        raise UsageError(f"{report.analysis} has no form xprof: {NO_PAGE[report.analysis]}")
+    return _write_pieces(_import_page(report.analysis).answer(report))
 
 
 def write_reports(reports: Mapping[str, AnalysisReport]) -> Iterator[str]:
@@ -67,12 +69,6 @@ def write_reports(reports: Mapping[str, AnalysisReport]) -> Iterator[str]:
             yield from write_report(report)
             lead = ", "
     yield "{}" if lead == "{" else "}"
-
-
-def _get_answer(report: AnalysisReport) -> Any:
-    if report.analysis in NO_PAGE:
-        raise UsageError(f"{report.analysis} has no form xprof: {NO_PAGE[report.analysis]}")
-    return _import_page(report.analysis).answer(report)
 
 
 def _import_page(analysis: str) -> Any:

@@ -219,7 +219,14 @@ def _split_words(name: str) -> str:
 def _split_kernel_name(kernel: str) -> list[str]:
     """Return the namespaces and the function of a kernel name."""
     if begin := _MANGLED.match(kernel):
-        return _demangle_name(kernel, begin.end())
+        at = begin.end()
+        parts = []
+        while length := _LENGTH.match(kernel, at):
+            at = length.end() + int(length[0])
+            parts.append(kernel[length.end() : at])
+            if kernel[at : at + 1] == "L":  # it has internal linkage
+                at += 1
+        return parts
     plain, depth = [], 0
     for character in kernel.replace("(anonymous namespace)", "").removesuffix(".kd"):
         if character == "<":
@@ -231,14 +238,3 @@ def _split_kernel_name(kernel: str) -> list[str]:
                 break
             plain.append(character)
     return "".join(plain).strip().rpartition(" ")[2].split("::")
-
-
-def _demangle_name(kernel: str, at: int) -> list[str]:
-    """Return the namespaces and the function of a mangled C++ name; the first length is at ``at``."""
-    parts = []
-    while length := _LENGTH.match(kernel, at):
-        at = length.end() + int(length[0])
-        parts.append(kernel[length.end() : at])
-        if kernel[at : at + 1] == "L":  # it has internal linkage
-            at += 1
-    return parts

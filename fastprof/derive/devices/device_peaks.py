@@ -429,19 +429,15 @@ def _make_gpu_peaks(plane: Device) -> Peaks:
     reasons = [reason] if reason else []
     if not clock_ghz or not cores:
         reasons.append(_NO_CLOCK)
+    model = next((name for name in list_gpu_models(stats) if not _GFX.fullmatch(name)), "")  # the vendor's name
     return Peaks(
         GPU,
         _describe_gpu(plane),
         teraflops,
         (_get_number(stats, "memory_bandwidth") / 1e9, *sram),
         reasons=tuple(reasons),
-        model=_get_model(stats),
+        model=model,
     )
-
-
-def _get_model(stats: Mapping[str, Any]) -> str:
-    """Return the vendor's name for the GPU, or "" if it is not recorded."""
-    return next((model for model in list_gpu_models(stats) if not _GFX.fullmatch(model)), "")
 
 
 CPU: Final = "CPU"

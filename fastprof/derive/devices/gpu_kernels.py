@@ -242,7 +242,15 @@ def guess_vendor(stats: Mapping[str, Any], models: Iterable[str], kernels: Itera
     for vendor, own in ((NVIDIA, _OF_NVIDIA), (AMD, _OF_AMD)):
         if capability in own:
             return vendor, f"only GPUs of {vendor} have compute capability {capability[0]}.{capability[1]}"
-    return _guess_by_kernels(kernels)
+    kernel_of_vendor: dict[str, str] = {}
+    for name in islice(kernels, _MOST_NAMES):
+        for vendor, pattern in _VENDOR_KERNELS.items():
+            if vendor not in kernel_of_vendor and pattern.search(name):
+                kernel_of_vendor[vendor] = name
+    if len(kernel_of_vendor) != 1:
+        return None
+    ((vendor, name),) = kernel_of_vendor.items()
+    return vendor, f"it runs kernels such as {name[:60]}"
 
 
 def stats_of_gpus(planes: Iterable[Plane]) -> dict[int, Mapping[str, Any]]:
@@ -256,19 +264,6 @@ def maker_of(events: HostEvents) -> str | None:
     recorded = {plane.number: plane.stats.get(VENDOR_STAT) for plane in planes}
     makers = set(find_vendors(stats_of_gpus(planes), recorded, events.names)[0].values())
     return makers.pop() if len(makers) == 1 else None
-
-
-def _guess_by_kernels(kernels: Iterable[str]) -> tuple[str, str] | None:
-    """Return the maker whose kernels there are, unless there are kernels of several."""
-    kernel_of_vendor: dict[str, str] = {}
-    for name in islice(kernels, _MOST_NAMES):
-        for vendor, pattern in _VENDOR_KERNELS.items():
-            if vendor not in kernel_of_vendor and pattern.search(name):
-                kernel_of_vendor[vendor] = name
-    if len(kernel_of_vendor) != 1:
-        return None
-    ((vendor, name),) = kernel_of_vendor.items()
-    return vendor, f"it runs kernels such as {name[:60]}"
 
 
 _TENSILE: Final = compile_late(r"Cijk_A[a-z]+_B[a-z]+_(4xi8|I8|F8|B8|[HBSDCZ])")
@@ -406,7 +401,7 @@ def _parse_dim(text: str) -> Dim | None:
     return (parts[0], parts[1], parts[2]) if len(parts) == text.count(",") + 1 == 3 else None
 
 
-def _real(text: str) -> float | None:
+def _read_real(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -421,8 +416,8 @@ _FIELDS = {
     "group_mem": ("group_shared", _parse_integer),
     "grid": ("grid", _parse_dim),
     "block": ("block", _parse_dim),
-    "occ_pct": ("occupancy", _real),
-    "est_occ_pct": ("estimated_occupancy", _real),
-    "blocks_per_sm": ("blocks_per_sm", _real),
-    "warps_per_sm": ("warps_per_sm", _real),
+    "occ_pct": ("occupancy", _read_real),
+    "est_occ_pct": ("estimated_occupancy", _read_real),
+    "blocks_per_sm": ("blocks_per_sm", _read_real),
+    "warps_per_sm": ("warps_per_sm", _read_real),
 }

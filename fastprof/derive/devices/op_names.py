@@ -128,7 +128,12 @@ def parse_op_name(full_name: str) -> TfOp:
     """Return the op of a full name, as an event or a stat ``tf_op`` has it."""
     name, colon, kind = full_name.partition(":")
     if not colon:
-        return _parse_copy(full_name)
+        if full_name[:6].lower() == "memcpy":
+            start = full_name[:10].lower()
+            for prefix, framework, kind in _COPIES:
+                if start == prefix:
+                    return TfOp(framework, full_name, kind)
+        return TfOp(Framework.UNKNOWN, full_name, "")
     if name == "Iterator":
         return TfOp(Framework.TF_DATA, full_name, DATASET)
     if _TF_NAME.fullmatch(name) and _TF_TYPE.fullmatch(kind):
@@ -138,15 +143,6 @@ def parse_op_name(full_name: str) -> TfOp:
         return TfOp(Framework.JAX, name, primitive.partition("[")[0])
     if not kind:
         return TfOp(Framework.TENSORFLOW, name, primitive)
-    return TfOp(Framework.UNKNOWN, full_name, "")
-
-
-def _parse_copy(full_name: str) -> TfOp:
-    if full_name[:6].lower() == "memcpy":
-        start = full_name[:10].lower()
-        for prefix, framework, kind in _COPIES:
-            if start == prefix:
-                return TfOp(framework, full_name, kind)
     return TfOp(Framework.UNKNOWN, full_name, "")
 
 

@@ -199,7 +199,10 @@ def sum_parts(spans: OwnedSpans, count: int) -> Int64s:
 
 def list_parts(requests: Requests, device: OwnedSpans, when: Stamps, links: GroupLinks) -> OwnedSpans:
     """List the spans that requests are made of, owned by the requests; some have no length."""
-    sources, request = _find_sources(requests, links)
+    # A request has its own group and those that it led to.
+    parent, led = links.children.of_each(requests.group)
+    own = np.arange(len(requests))
+    sources, request = np.concatenate([requests.group, led]), np.concatenate([own, parent])
     owners = NumberLinks.of(sources, request, links.count)
     place, owner = owners.of_each(device.owner)
     spans = replace(device[place], owner=owner)
@@ -220,13 +223,6 @@ def list_parts(requests: Requests, device: OwnedSpans, when: Stamps, links: Grou
         _make_spans(EventType.HOST_POSTPROCESS, all_of, callback, requests.end),
         _make_spans(EventType.HOST_BATCH_FORMATION, all_of, schedule, concat),
     ])  # fmt: skip
-
-
-def _find_sources(requests: Requests, links: GroupLinks) -> tuple[Int64s, Int64s]:
-    """Return the groups of each request, its own and those it led to, and the request's place."""
-    request, led = links.children.of_each(requests.group)
-    own = np.arange(len(requests))
-    return np.concatenate([requests.group, led]), np.concatenate([own, request])
 
 
 def _make_spans(kind: int, owner: Int64s, begin: Int64s, end: Int64s) -> OwnedSpans:

@@ -209,7 +209,13 @@ class AccountedRows:
         rows, forest, figures = np.arange(len(tree.in_view)), tree.forest, tree.figures
         if not tree.in_view.all():
             rows, forest, figures = np.flatnonzero(tree.in_view), forest.only(tree.in_view), figures[:, tree.in_view]
-        return cls(forest, rows, figures, forest.below(figures), tree.names(rows) if _uses_names(options) else None)
+        uses_names = bool(
+            options.start_name_regexes != EVERYTHING
+            or options.show_name_regexes != EVERYTHING
+            or options.hide_name_regexes
+            or options.trim_name_regexes
+        )
+        return cls(forest, rows, figures, forest.below(figures), tree.names(rows) if uses_names else None)
 
     def narrow(self, chosen: Flags) -> None:
         """Keep only the chosen rows."""
@@ -257,15 +263,6 @@ def show_tree(tree: ViewTree, options: ViewOptions) -> VisibleTree:
     accounted = tree.accounted[rows]
     return VisibleTree(
         NodeForest(forest.depth[order]), rows, figures, totals, accounted, names, node, tree.parent_type, tree.groups
-    )
-
-
-def _uses_names(options: ViewOptions) -> bool:
-    return bool(
-        options.start_name_regexes != EVERYTHING
-        or options.show_name_regexes != EVERYTHING
-        or options.hide_name_regexes
-        or options.trim_name_regexes
     )
 
 

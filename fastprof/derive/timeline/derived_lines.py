@@ -398,7 +398,10 @@ class Offloads:
         titles: dict[str, int] = {}
         for row, (shown, text) in enumerate(zip(events.display_names, events.names, strict=True)):
             if shown and _HOST_MEMORY in text and any(part in shown for part in _TRANSFERS):
-                self.key[row] = titles.setdefault(_make_title(shown), len(titles))
+                at = shown.find("-start") if "-start" in shown else shown.find("-done")
+                number = shown.rpartition(".")[2] if "." in shown else "0"
+                title = f"offload-{shown[:at]}.{number}"
+                self.key[row] = titles.setdefault(title, len(titles))
                 self.starts[row] = "-start" in shown
         self.titles = list(titles)
 
@@ -447,12 +450,6 @@ class Offloads:
         if is_text.any():
             return Arg(stat, rows[is_text], self.events.all_texts(values[is_text]))
         return Arg(stat, rows, np.where(np.isin(kinds, INTEGER_KINDS), values, 0), kinds)
-
-
-def _make_title(shown: str) -> str:
-    at = shown.find("-start") if "-start" in shown else shown.find("-done")
-    number = shown.rpartition(".")[2] if "." in shown else "0"
-    return f"offload-{shown[:at]}.{number}"
 
 
 _SCOPES_TID, _OPS_TID, _SOURCE_TID = (0xDEADBEEF + offset for offset in (2, 3, 7))

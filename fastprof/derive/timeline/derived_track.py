@@ -232,19 +232,16 @@ def join_tracks(host: str, processes: list[Process], derived: Sequence[DerivedTr
         made.append(order)
         args += [_move_arg(arg, order, first) for arg in part.args]
         first = last
+    times, numbers = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    nothing = (times, times, numbers, numbers, numbers, numbers)
     start, duration, name, group, long_name, meta = (
-        np.concatenate(column) for column in zip(_make_empty_timeline(), *columns, strict=True)
+        np.concatenate(column) for column in zip(nothing, *columns, strict=True)
     )
     renamed = {row: text for part in parts for row, text in part.names.renamed.items()}
     return DerivedTimeline(
         host, processes, tracks, start, duration, name, list(texts), group, long_name, meta, args, renamed,
         np.concatenate(made),
     )  # fmt: skip
-
-
-def _make_empty_timeline() -> tuple[npt.NDArray[Any], ...]:
-    times, numbers = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    return times, times, numbers, numbers, numbers, numbers
 
 
 def _make_columns(part: DerivedTrack, order: Int64s, texts: dict[str, int]) -> tuple[npt.NDArray[Any], ...]:

@@ -250,7 +250,10 @@ def list_step_bands(host: Host) -> list[StepBand]:
     if len(known):
         rows = groups.root_rows[known]
     else:  # a capture that was grouped before records which events have the names of steps
-        on_host = _make_host_band(host, groups.step_rows)
+        on_host = np.zeros(len(groups.step_rows), bool)
+        for plane in host.raw.planes:
+            if plane.kind == "CPU":
+                on_host |= (groups.step_rows >= plane.first) & (groups.step_rows < plane.last)
         rows, known = groups.step_rows[on_host], groups.step_groups[on_host].astype(np.int32)
     start, duration = host.raw.start_ps[rows], host.raw.duration_ps[rows]
     order = sort_rows(start, -duration)
@@ -277,14 +280,6 @@ def find_step_range(host: Host, bands: Sequence[StepBand]) -> tuple[int, int] | 
     runs = [] if host.groups.device_steps else find_executions(host.raw)
     ends = [int(of_plane.end_ps[of_plane.begin_ps >= begin].max(initial=end)) for of_plane in runs]
     return begin, max(ends, default=end)
-
-
-def _make_host_band(host: Host, rows: Int32s) -> npt.NDArray[np.bool_]:
-    on_host = np.zeros(len(rows), bool)
-    for plane in host.raw.planes:
-        if plane.kind == "CPU":
-            on_host |= (rows >= plane.first) & (rows < plane.last)
-    return on_host
 
 
 def _make_band(

@@ -53,7 +53,10 @@ def pair_async_ops(host: Host) -> tuple[Int32s, Int32s]:
     followed: dict[tuple[int, str], int] = {}
 
     def of_end(meta: int, program: int) -> int:
-        before = _find_started_op(host, names[meta], events.names[meta], program)
+        name, text = names[meta], events.names[meta] if " = " in events.names[meta] else ""
+        read = read_expression(text) if text else None
+        known = "" if read is not None and read.operands else _find_operand(host, program, name)
+        before = known or find_part_before(name, text)
         return followed.setdefault((program, before), len(followed)) if before else -1
 
     end_key = _list_keys(events, ends, of_end)
@@ -78,14 +81,6 @@ def _is_later(name: str, text: str) -> bool:
         return False
     read = read_expression(text) if " = " in text else None
     return (read.opcode if read is not None else drop_serial(name)).endswith(_LATER)
-
-
-def _find_started_op(host: Host, name: str, text: str, program: int) -> str:
-    """Return the op that another one follows."""
-    text = text if " = " in text else ""
-    read = read_expression(text) if text else None
-    known = "" if read is not None and read.operands else _find_operand(host, program, name)
-    return known or find_part_before(name, text)
 
 
 def _find_operand(host: Host, program: int, name: str) -> str:

@@ -148,7 +148,8 @@ class EventFileScribe(PlainScribe):
                 tag = decode_text(field.value)
             elif field.number == 2:
                 run, at = bytes(get_message(field.value)), field.at
-        self._runs[tag] = _Tagged(_find_step_number(tag, step), run, at)
+        digits = tag[len(tag.rstrip("0123456789")) :][-18:]
+        self._runs[tag] = _Tagged(int(digits) if digits.isascii() and digits else step, run, at)
 
 
 class _Tagged(NamedTuple):
@@ -157,12 +158,6 @@ class _Tagged(NamedTuple):
     number: int
     data: bytes
     at: int
-
-
-def _find_step_number(tag: str, step: int) -> int:
-    """Return the number at the end of the tag, else the step of the event."""
-    digits = tag[len(tag.rstrip("0123456789")) :][-18:]
-    return int(digits) if digits.isascii() and digits else step
 
 
 def _is_sound(data: bytes, checksum: bytes) -> bool:

@@ -225,7 +225,8 @@ def _read_nodes(header: _ChunkReader, buffer_count: int) -> tuple[np.ndarray, in
     subtypes = [header.byte() if tag >= 8 and tag & 7 == 0 else 0 for tag in tags]
     nodes["buffer"] = -1
     for at, (tag, subtype) in enumerate(zip(tags, subtypes, strict=True)):
-        if _has_buffer(tag, subtype):
+        has_buffer = tag == 1 or (tag >= 8 and ((tag & 7 == 0 and subtype < 10) or tag & 7 in (1, 2, 5)))
+        if has_buffer:
             buffer = header.varint()
             if buffer >= buffer_count:
                 raise DamagedChunkError("a buffer that does not exist")
@@ -241,10 +242,6 @@ def _read_nodes(header: _ChunkReader, buffer_count: int) -> tuple[np.ndarray, in
     nodes["next"] = [following % count for following in after]
     _refuse_circles(nodes)
     return nodes, first, bool(nodes["is_implicit"][first])
-
-
-def _has_buffer(tag: int, subtype: int) -> bool:
-    return tag == 1 or (tag >= 8 and ((tag & 7 == 0 and subtype < 10) or tag & 7 in (1, 2, 5)))
 
 
 def _refuse_circles(nodes: np.ndarray) -> None:

@@ -110,9 +110,22 @@ def cut_batches(length: Int64s) -> Iterator[slice]:
 
 def read_device(data: Buffer, base: int, of: Field, salvage: bool, held: HeldStats) -> DeviceStats:
     """``of``: DeviceStepStats, whose value lies in ``data`` from ``of.at`` on. CaptureError: it does not decode."""
-    device, lost = _read_fields(data, of, salvage)
+    at = np.array([of.at])
+    try:
+        device, lost = MessageColumns(data, ByteSpans(at, np.array([len(get_message(of.value))])), DOING), 0
+    except CaptureError as fault:
+        if not salvage or fault.offset is None:
+            raise
+        device, lost = MessageColumns(data, ByteSpans(at, np.array([fault.offset - of.at])), DOING), 1
     (name,) = decode_texts(data, device.spans(1))
-    threads = _read_threads(data, device.each(3).at, salvage)
+    try:
+        entries = MessageColumns(data, device.each(3).at, DOING)
+    except CaptureError:
+        if not salvage:
+            raise
+        threads = {}
+    else:
+        threads = dict(zip(entries.integers(1).tolist(), decode_texts(data, entries.spans(2)), strict=True))
     every = device.each(2).at
     held.hold(_OF_DEVICE + _OF_NODE * len(every.offset) - _HELD_PER_BYTE * len(get_message(of.value)), of.at)
     parts = [
@@ -120,27 +133,6 @@ def read_device(data: Buffer, base: int, of: Field, salvage: bool, held: HeldSta
         for some in (*cut_batches(every.length),) or (slice(0),)
     ]
     return _join_parts(data, base, name, threads, parts, lost)
-
-
-def _read_fields(data: Buffer, of: Field, salvage: bool) -> tuple[MessageColumns, int]:
-    """Return the fields of a device; 1: after a fault there are more."""
-    at = np.array([of.at])
-    try:
-        return MessageColumns(data, ByteSpans(at, np.array([len(get_message(of.value))])), DOING), 0
-    except CaptureError as fault:
-        if not salvage or fault.offset is None:
-            raise
-        return MessageColumns(data, ByteSpans(at, np.array([fault.offset - of.at])), DOING), 1
-
-
-def _read_threads(data: Buffer, at: ByteSpans, salvage: bool) -> dict[int, str]:
-    try:
-        entries = MessageColumns(data, at, DOING)
-    except CaptureError:
-        if not salvage:
-            raise
-        return {}
-    return dict(zip(entries.integers(1).tolist(), decode_texts(data, entries.spans(2)), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

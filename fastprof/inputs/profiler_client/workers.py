@@ -147,7 +147,9 @@ class GrpcCall:
             ("user-agent", "fastprof"),
         ]
         if self.deadline is not None:
-            fields.append(("grpc-timeout", _format_timeout(self.deadline - time.monotonic())))
+            # A timeout has at most eight digits and a unit.
+            milliseconds = max(1, int(1000 * (self.deadline - time.monotonic())))
+            fields.append(("grpc-timeout", f"{milliseconds}m" if milliseconds < 10**8 else f"{milliseconds // 1000}S"))
         body = struct.pack(">BI", 0, len(request)) + request
         if len(body) > self._h2.outbound_flow_control_window:
             raise ProtocolError("the request is too large", has_begun=False)
@@ -254,7 +256,10 @@ class _Message:
                 raise ProtocolError("a compressed answer, which was not requested")
             if length > self._most:
                 raise ProtocolError(f"an answer of {length:,} bytes, above the limit of {self._most:,}")
-            self._body = _allocate_memory(length)
+            try:
+                self._body = memoryview(mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if length else b"")
+            except OSError:
+                raise ProtocolError(f"an answer of {length:,} bytes does not fit into memory") from None
         if data and self._body is not None:
             if len(data) > len(self._body) - self._at:
                 raise ProtocolError("an answer of several messages")
@@ -271,19 +276,6 @@ class _Message:
         if self._body is None or self._at < len(self._body):
             raise ProtocolError("an answer that ends too soon")
         return self._body
-
-
-def _allocate_memory(length: int) -> memoryview:
-    try:
-        return memoryview(mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) if length else b"")
-    except OSError:
-        raise ProtocolError(f"an answer of {length:,} bytes does not fit into memory") from None
-
-
-def _format_timeout(seconds: float) -> str:
-    """Format a timeout with at most eight digits and a unit."""
-    milliseconds = max(1, int(1000 * seconds))
-    return f"{milliseconds}m" if milliseconds < 10**8 else f"{milliseconds // 1000}S"
 
 
 def _name_error(code: Any) -> str:
@@ -375,7 +367,8 @@ class ServerConnection:
         except OSError as error:
             if isinstance(error, TimeoutError) and deadline is not None and time.monotonic() >= deadline:
                 raise CallError(LATE) from None
-            raise CallError(status, _describe_error(error)) from None
+            why = "it did not answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
+            raise CallError(status, why) from None
 
     @contextmanager
     def _connected(self, until: float) -> Iterator[socket.socket]:
@@ -410,10 +403,6 @@ def _get_answer(reply: GrpcReply) -> memoryview:
     details = " ".join(unquote(reply.fields.get("grpc-message", "")).split())[:_LONGEST]
     status = BUSY if _BUSY.search(details) else _STATUSES.get(code, REFUSED)
     raise CallError(status, f"{code}: {details}" if details else code)
-
-
-def _describe_error(error: OSError) -> str:
-    return "it did not answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
 
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0

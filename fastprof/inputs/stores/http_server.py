@@ -49,7 +49,18 @@ class HttpServer:
     def stat(self, key: str) -> StoredObject | None:
         try:
             with self._open(key, {"Range": "bytes=0-0"}) as answer:
-                return _describe_answer(answer)
+                has_ranges = answer.status == _PARTIAL
+                total = (
+                    answer.headers.get("Content-Range", "").rpartition("/")[2]
+                    if has_ranges
+                    else answer.headers["Content-Length"]
+                )
+                size = int(total) if total and total.isdecimal() else -1
+                try:
+                    changed = parsedate_to_datetime(answer.headers["Last-Modified"]).timestamp()
+                except (TypeError, ValueError):
+                    changed = 0.0
+                return StoredObject(size, _get_version(answer), changed, has_ranges and size >= 0)
         except AbsentError:
             return None
         except OtherVersionError:  # an empty file has no first byte
@@ -152,19 +163,6 @@ class _SameScheme(urllib.request.HTTPRedirectHandler):
             fp.close()
             raise RefusedError(f"the server redirects to {scheme}://, which is not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _describe_answer(answer: Any) -> StoredObject:
-    has_ranges = answer.status == _PARTIAL
-    total = (
-        answer.headers.get("Content-Range", "").rpartition("/")[2] if has_ranges else answer.headers["Content-Length"]
-    )
-    size = int(total) if total and total.isdecimal() else -1
-    try:
-        changed = parsedate_to_datetime(answer.headers["Last-Modified"]).timestamp()
-    except (TypeError, ValueError):
-        changed = 0.0
-    return StoredObject(size, _get_version(answer), changed, has_ranges and size >= 0)
 
 
 def _get_version(answer: Any) -> str:

@@ -46,7 +46,11 @@ def draw(report: AnalysisReport) -> str:
     y = _draw_legend(drawing, y + 6)
     several = len(devices["host"].unique()) > 1
     y = _draw_bars(drawing, "Devices, over the capture", devices, MOST_DEVICES, y, several=several)
-    steps = _find_slowest(report.tables["steps"])
+    steps = report.tables["steps"]
+    step = np.array([-1 if number is None else number for number in steps["step"].to_pylist()], np.int64)
+    order = sort_rows(step, -np.asarray(steps["duration_ps"]))
+    order = order[step[order] >= 0]
+    steps = steps.take(order[find_runs(step[order])])
     if steps.num_rows:
         y = _draw_bars(drawing, "Steps, each on its slowest device", steps, MOST_STEPS, y, several=several)
     y = _draw_operations(drawing, report.tables["operations"], y)
@@ -62,14 +66,6 @@ def _draw_legend(drawing: SvgDrawing, y: float) -> float:
     return y + 44
 
 
-def _find_slowest(steps: pa.Table) -> pa.Table:
-    """Return the row of the slowest device of each step, in step order."""
-    step = np.array([-1 if number is None else number for number in steps["step"].to_pylist()], np.int64)
-    order = sort_rows(step, -np.asarray(steps["duration_ps"]))
-    order = order[step[order] >= 0]
-    return steps.take(order[find_runs(step[order])])
-
-
 def _draw_bars(drawing: SvgDrawing, title: str, table: pa.Table, most: int, y: float, *, several: bool) -> float:
     """Draw a bar for each row, as long as its time. Return where they end."""
     drawing.text(LEFT, y, title, "head")
@@ -78,7 +74,9 @@ def _draw_bars(drawing: SvgDrawing, title: str, table: pa.Table, most: int, y: f
     for row in table.slice(0, most).to_pylist():
         share = "" if row["exposed_share"] is None else f", {100 * row['exposed_share']:.1f}%"
         with drawing.hint("\n".join(_make_hint(row))):
-            drawing.text(LEFT, y + 11, fit_label(_get_label(row, several=several), _BAR - LEFT - 8), "name")
+            device = f"{row['host']} {row['device']}" if several else row["device"]
+            label = f"{row['step']} {device}" if row.get("step") is not None else str(device)
+            drawing.text(LEFT, y + 11, fit_label(label, _BAR - LEFT - 8), "name")
             _draw_bar(drawing, row, y, (_BAR_END - _BAR) / longest)
             drawing.text(_VALUE_END, y + 11, format_time(row["duration_ps"]) + share, end=True)
         y += _ROW
@@ -90,11 +88,6 @@ def _draw_rest(drawing: SvgDrawing, more: int, y: float) -> float:
         return y
     drawing.text(LEFT, y + 11, f"and {more:,} more", "quiet")
     return y + _ROW
-
-
-def _get_label(row: Row, *, several: bool) -> str:
-    device = f"{row['host']} {row['device']}" if several else row["device"]
-    return f"{row['step']} {device}" if row.get("step") is not None else str(device)
 
 
 def _make_hint(row: Row) -> Iterable[str]:

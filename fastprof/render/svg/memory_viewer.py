@@ -3,7 +3,6 @@ and what is alive at the peak."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +11,7 @@ import numpy as np
 from fastprof.analyses.memory_viewer import ShownProgram
 from fastprof.hlo.program_memory import format_space
 from fastprof.render.svg.drawing import COLOURS, LEFT, Row, SvgDrawing, fit_label
-from fastprof.schema.columns import Int64s, find_runs
+from fastprof.schema.columns import find_runs
 from fastprof.wording.quantities import format_size
 
 if TYPE_CHECKING:
@@ -51,7 +50,9 @@ def draw(report: AnalysisReport) -> str:
     drawing.text(LEFT, 36, fit_label(title, 900, 15), "title")
     y = _draw_figures(drawing, report, 58)
     rows = report.tables["buffers_at_peak"].to_pylist()
-    colours = _choose_colours(rows)
+    # The largest temporaries at the peak have colours.
+    largest = [row["buffer_id"] for row in rows if row["start"] is not None and row["buffer_id"] is not None]
+    colours = dict(zip(largest, COLOURS, strict=False))
     traced = [] if shown.memory.unknown else shown.space.traced
     if not traced or (len(traced) == 1 and not len(traced[0][1].events)):
         drawing.text(
@@ -78,12 +79,6 @@ def _draw_figures(drawing: SvgDrawing, report: AnalysisReport, y: float) -> floa
     return y + 42
 
 
-def _choose_colours(rows: Iterable[Row]) -> dict[int, str]:
-    """Return the colours of the largest temporaries at the peak by id."""
-    largest = [row["buffer_id"] for row in rows if row["start"] is not None and row["buffer_id"] is not None]
-    return dict(zip(largest, COLOURS, strict=False))
-
-
 # ---- one heap -------------------------------------------------------------------------------------------
 
 
@@ -108,14 +103,10 @@ def _draw_heap(
     return _draw_map(drawing, shown, allocation, heap, colours, y + 26)
 
 
-def _split_columns(count: int) -> Int64s:
-    """Return the first event of each column, and then the end of the last column."""
-    wide = min(max(count, 1), _COLUMNS)
-    return (np.arange(wide + 1) * count) // wide
-
-
 def _draw_use(drawing: SvgDrawing, heap: Heap, throughout: int, y: float) -> float:
-    edges = _split_columns(len(heap.events))
+    event_count = len(heap.events)
+    column_count = min(max(event_count, 1), _COLUMNS)
+    edges = (np.arange(column_count + 1) * event_count) // column_count  # first events, then the last column's end
     most = np.maximum.reduceat(heap.bytes[1:], edges[:-1]) + throughout
     top = max(int(most.max()), throughout, 1)
     bottom = y + _USE_HEIGHT

@@ -38,7 +38,13 @@ def draw(report: AnalysisReport) -> str:
     if tree.num_rows < 2:
         why = report.notices[0].text if report.notices else "There are no ops."
         return drawing.document(drawing.paragraph(60, why, 140) + 12, "Op profile: none")
-    colours = _choose_colours(tree)
+    # The op categories with the most time have colours.
+    ops = tree.filter(pc.equal(pc.cast(tree["kind"], pa.string()), "op")).select(["category", "self_ps"])
+    ops = pa.table({"category": pc.cast(ops["category"], pa.string()), "self_ps": ops["self_ps"]})
+    summed = ops.group_by("category").aggregate([("self_ps", "sum")]).to_pylist()
+    largest = sorted(summed, key=lambda group: (-(group["self_ps_sum"] or 0), group["category"] or ""))
+    named = [group["category"] for group in largest if group["category"] and group["self_ps_sum"]]
+    colours = dict(zip(named, COLOURS, strict=False))
     heading = f"Device time {tree['name'][0].as_py()}: {format_duration(tree['self_ps'][0].as_py())}"
     y = _draw_tree(drawing, tree, heading, 66, colours)
     scopes = report.tables["scopes"]
@@ -46,16 +52,6 @@ def draw(report: AnalysisReport) -> str:
         heading = f"Time of ops by scope of the model: {format_duration(scopes['self_ps'][0].as_py())}"
         y = _draw_tree(drawing, scopes, heading, y + 30, colours)
     return drawing.document(_draw_legend(drawing, colours, y + 16), "Op profile")
-
-
-def _choose_colours(tree: pa.Table) -> dict[str, str]:
-    """Return the colours of the op categories with the most time."""
-    ops = tree.filter(pc.equal(pc.cast(tree["kind"], pa.string()), "op")).select(["category", "self_ps"])
-    ops = pa.table({"category": pc.cast(ops["category"], pa.string()), "self_ps": ops["self_ps"]})
-    summed = ops.group_by("category").aggregate([("self_ps", "sum")]).to_pylist()
-    largest = sorted(summed, key=lambda group: (-(group["self_ps_sum"] or 0), group["category"] or ""))
-    named = [group["category"] for group in largest if group["category"] and group["self_ps_sum"]]
-    return dict(zip(named, COLOURS, strict=False))
 
 
 def _draw_tree(drawing: SvgDrawing, table: pa.Table, heading: str, y: float, colours: dict[str, str]) -> float:

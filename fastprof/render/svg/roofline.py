@@ -14,8 +14,6 @@ from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_measure, format_time
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from fastprof.analyses.contract import AnalysisReport
 
 WIDTH: Final = 980
@@ -48,14 +46,32 @@ def draw(report: AnalysisReport) -> str:
     drawing.text(24, 36, "Roofline", "title")
     device = report.scalars["device_type"].value or "device not named"
     drawing.text(24, 58, fit_label(str(device), 600), "quiet")
-    dots = _list_dots(report.tables["ops"])
+    ops = report.tables["ops"]
+    chosen = [np.nan_to_num(ops[name].to_numpy(), posinf=0.0) > 0 for name in ("flops_per_s", "flops_per_hbm_byte")]
+    dots: list[Row] = ops.select(_SHOWN).take(np.flatnonzero(chosen[0] & chosen[1])[:MOST_DOTS]).to_pylist()
     peaks = {row["resource"]: row["peak"] for row in report.tables["device"].to_pylist() if row["peak"]}
     if not dots:
-        return drawing.document(drawing.paragraph(92, _explain_absence(report)) + 12, "Roofline: no op to draw")
-    across, up = _make_axes(dots, peaks)
+        if not report.tables["ops"].num_rows:
+            why = report.notices[0].text if report.notices else "There are no ops."
+        else:
+            why = "No op of this capture has both its flops and its bytes recorded: no op can be drawn."
+        return drawing.document(drawing.paragraph(92, why) + 12, "Roofline: no op to draw")
+    # Whole decades hold the dots, peak arithmetic, and its ridge with HBM.
+    intensity = [row["flops_per_hbm_byte"] for row in dots]
+    rate = [row["flops_per_s"] for row in dots]
+    if "Compute" in peaks:
+        rate.append(peaks["Compute"] * 1.5)
+        if "HBM" in peaks:
+            intensity += [peaks["Compute"] / peaks["HBM"] * 8]
+    across, up = _make_axis(intensity, _LEFT, _RIGHT), _make_axis(rate, _BOTTOM, _TOP)
     _draw_grid(drawing, across, up)
     _draw_roof(drawing, peaks, across, up)
-    colours = _choose_colours(dots)
+    # The categories with the most time have colours.
+    time: dict[str, int] = {}
+    for row in dots:
+        time[row["category"]] = time.get(row["category"], 0) + row["self_ps"]
+    ordered = sorted(time, key=lambda name: -time[name])
+    colours = dict(zip(ordered, COLOURS, strict=False))
     _draw_dots(drawing, dots, colours, across, up)
     _list_ops(drawing, dots, colours)
     return drawing.document(_draw_foot(drawing, report, dots), "Roofline")
@@ -64,30 +80,6 @@ def draw(report: AnalysisReport) -> str:
 _SHOWN: Final = (
     "name", "category", "self_ps", "flops_per_s", "flops_per_hbm_byte", "roofline_percent", "bound_by",
 )  # fmt: skip
-
-
-def _list_dots(ops: pa.Table) -> list[Row]:
-    """Return the ops that can be placed, the most self time first."""
-    chosen = [np.nan_to_num(ops[name].to_numpy(), posinf=0.0) > 0 for name in ("flops_per_s", "flops_per_hbm_byte")]
-    rows: list[Row] = ops.select(_SHOWN).take(np.flatnonzero(chosen[0] & chosen[1])[:MOST_DOTS]).to_pylist()
-    return rows
-
-
-def _explain_absence(report: AnalysisReport) -> str:
-    if not report.tables["ops"].num_rows:
-        return report.notices[0].text if report.notices else "There are no ops."
-    return "No op of this capture has both its flops and its bytes recorded: no op can be drawn."
-
-
-def _make_axes(dots: list[Row], peaks: dict[str, float]) -> tuple[_Axis, _Axis]:
-    """Return axes of whole decades that hold the dots, peak arithmetic, and its ridge with HBM."""
-    intensity = [row["flops_per_hbm_byte"] for row in dots]
-    rate = [row["flops_per_s"] for row in dots]
-    if "Compute" in peaks:
-        rate.append(peaks["Compute"] * 1.5)
-        if "HBM" in peaks:
-            intensity += [peaks["Compute"] / peaks["HBM"] * 8]
-    return _make_axis(intensity, _LEFT, _RIGHT), _make_axis(rate, _BOTTOM, _TOP)
 
 
 def _make_axis(values: list[float], begin: float, end: float) -> _Axis:
@@ -131,15 +123,6 @@ def _draw_roof(drawing: SvgDrawing, peaks: dict[str, float], across: _Axis, up: 
         ridge = flat / max(peaks[name] for name in peaks if name != "Compute") if len(peaks) > 1 else least
         drawing.line([(across.at(max(ridge, least)), up.at(flat)), (_RIGHT, up.at(flat))], "marked")
         drawing.text(_RIGHT - 4, up.at(flat) - 7, "Compute", "small quiet", end=True)
-
-
-def _choose_colours(dots: list[Row]) -> dict[str, str]:
-    """Return the colours of the categories with the most time."""
-    time: dict[str, int] = {}
-    for row in dots:
-        time[row["category"]] = time.get(row["category"], 0) + row["self_ps"]
-    ordered = sorted(time, key=lambda name: -time[name])
-    return dict(zip(ordered, COLOURS, strict=False))
 
 
 def _draw_dots(drawing: SvgDrawing, dots: list[Row], colours: dict[str, str], across: _Axis, up: _Axis) -> None:

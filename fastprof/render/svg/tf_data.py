@@ -91,7 +91,9 @@ def _draw_tree(
     """Draw iterators as boxes with bars beside them. Return where they end, and their colours and names by id."""
     shown, parent = _choose_rows(iterators)
     rows: list[Row] = iterators.take(shown).to_pylist()
-    colours = _choose_colours(rows)
+    # The iterators that calls wait for most have colours.
+    ordered = sorted((row for row in rows if row["critical_ps"] > 0), key=lambda row: -row["critical_ps"])
+    colours = {row["iterator_id"]: colour for row, colour in zip(ordered, COLOURS, strict=False)}
     level = _find_levels(parent)
     for x, text in ((LEFT, "iterator"), (_BAR, "share of call time"), (_NOTES, "set up")):
         drawing.text(x, y - 8, text, "small quiet")
@@ -141,12 +143,6 @@ def _find_levels(parent: list[int]) -> list[int]:
     return level
 
 
-def _choose_colours(rows: list[Row]) -> dict[str, str]:
-    """Return the colours of the iterators that calls wait for most by id."""
-    ordered = sorted((row for row in rows if row["critical_ps"] > 0), key=lambda row: -row["critical_ps"])
-    return {row["iterator_id"]: colour for row, colour in zip(ordered, COLOURS, strict=False)}
-
-
 def _draw_arrow(drawing: SvgDrawing, own: tuple[float, float], above: tuple[float, float], kind: str) -> None:
     """Draw an arrow from an iterator to its consumer, given the upper left corners of their boxes."""
     (x, y), (x_above, y_above) = own, above
@@ -180,14 +176,10 @@ def _draw_iterator(
             drawing.rect(_BAR, y + 6, max((_BAR_END - _BAR) * min(share, 1.0), 1.5), _BOX - 12, colour, round_by=3)
         drawing.text(_TIME_END, y + 17, format_duration(iterator["critical_ps"] // max(calls, 1)), end=True)
         drawing.text(_SHARE_END, y + 17, f"{100 * share:.1f} %", end=True)
-        drawing.text(_NOTES, y + 17, fit_label(_format_settings(iterator), _RIGHT - _NOTES, 10), "small quiet")
-
-
-def _format_settings(iterator: Row) -> str:
-    """Format the recorded settings of an iterator."""
-    forms = (("parallelism", "{:,} at a time"), ("buffer_size", "buffer {:,}"), ("batch_size", "batches of {:,}"))
-    settings = [form.format(iterator[name]) for name, form in forms if iterator[name] is not None]
-    return ", ".join([*settings, "autotuned"] if iterator["autotune"] else settings)
+        forms = (("parallelism", "{:,} at a time"), ("buffer_size", "buffer {:,}"), ("batch_size", "batches of {:,}"))
+        settings = [form.format(iterator[name]) for name, form in forms if iterator[name] is not None]
+        notes = ", ".join([*settings, "autotuned"] if iterator["autotune"] else settings)
+        drawing.text(_NOTES, y + 17, fit_label(notes, _RIGHT - _NOTES, 10), "small quiet")
 
 
 # ---- the slowest call -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fastprof.analyses.contract import AnalysisReport
 from fastprof.analyses.inference import BATCH_ORDERS, REQUEST_ORDERS, Inference
 from fastprof.derive.serving import PERCENTILES, TENSOR_PERCENTILES, breakdown
-from fastprof.derive.serving.breakdown import Stamps, TimedRequests
+from fastprof.derive.serving.breakdown import TimedRequests
 from fastprof.derive.serving.host_serving import (
     BatchColumns,
     BatchingParameters,
@@ -86,7 +86,15 @@ def answer(report: AnalysisReport) -> object:
     inference = report.detail_as(Inference)
     session = inference.session or combine_hosts_serving([])
     shown = list_shown_requests(inference.hosts)
-    models = _list_models(session, shown, _assign_models(inference, session, shown))
+    counted = _assign_models(inference, session, shown)
+    batches, moves = session.batches, session.moves
+    if not session.models:
+        models = [ModelRequests(ALL_MODELS, shown, batches, moves)]
+    else:
+        models = [
+            ModelRequests(name, shown[counted == place], batches[batches.model == place], moves[moves.model == place])
+            for name, place in sorted((name, place) for place, name in enumerate(session.models))
+        ]
     has_batching = any(len(model.batches) for model in models)
     p = {"hasBatching": "true" if has_batching else "false", "hasTensorPattern": "false"}
     tables = [make_data_table((text("model_name", "Model Name"),), [[model.name] for model in models], p)]
@@ -95,7 +103,15 @@ def answer(report: AnalysisReport) -> object:
         if has_batching:
             tables.append(_make_batches_table(session, model, inference.params.batch_order))
         if session.patterns:
-            tables.append(make_data_table(_TENSORS, _list_tensor_rows(session, model)))
+            pattern, time_ps = model.moves.pattern, model.moves.time_ps
+            rows: list[list[Cell]] = []
+            for place, kind in enumerate(np.unique(pattern).tolist()):
+                times = np.sort(time_ps[pattern == kind])
+                at = "<br>".join(
+                    f"{p:.2f}%: {int(times[_find_percentile(p, len(times))]) / 1e9:.6f}ms" for p in TENSOR_PERCENTILES
+                )
+                rows.append([place, "<br>".join(session.patterns[kind]), len(times), at])
+            tables.append(make_data_table(_TENSORS, rows))
     return tables
 
 
@@ -106,17 +122,6 @@ def _assign_models(inference: Inference, session: SessionServing, requests: Requ
         return np.zeros(len(requests), np.int64)
     by_host = find_first_models(inference.hosts)
     return np.where(requests.model == UNKNOWN, by_host[requests.host], requests.model)
-
-
-def _list_models(session: SessionServing, requests: RequestColumns, counted: Int64s) -> list[ModelRequests]:
-    """List the models by name, or a single one of all requests if none names a model."""
-    batches, moves = session.batches, session.moves
-    if not session.models:
-        return [ModelRequests(ALL_MODELS, requests, batches, moves)]
-    return [
-        ModelRequests(name, requests[counted == place], batches[batches.model == place], moves[moves.model == place])
-        for name, place in sorted((name, place) for place, name in enumerate(session.models))
-    ]
 
 
 # ---- requests and batches
@@ -225,21 +230,6 @@ def _describe_batching(known: BatchingParameters | None) -> dict[str, str]:
     return {"hasBatchingParam": "true"} | {f"batchingParam{titles[name]}": value for name, value in p.items()}
 
 
-# ---- tensors
-
-
-def _list_tensor_rows(session: SessionServing, model: ModelRequests) -> list[list[Cell]]:
-    pattern, time_ps = model.moves.pattern, model.moves.time_ps
-    rows: list[list[Cell]] = []
-    for place, kind in enumerate(np.unique(pattern).tolist()):
-        times = np.sort(time_ps[pattern == kind])
-        at = "<br>".join(
-            f"{p:.2f}%: {int(times[_find_percentile(p, len(times))]) / 1e9:.6f}ms" for p in TENSOR_PERCENTILES
-        )
-        rows.append([place, "<br>".join(session.patterns[kind]), len(times), at])
-    return rows
-
-
 # ---- what they share
 
 
@@ -314,14 +304,10 @@ def _measure_times(host: HostServing) -> TimedRequests:
     batch = host.requests.batches.first(np.arange(len(host.requests)))
     begin, end = np.append(host.batches.begin, NONE)[batch], np.append(host.batches.end, NONE)[batch]
     requests, delay = breakdown.extend_requests(host.requests, begin, end)
-    spans = breakdown.list_parts(requests, host.tpu, _get_stamps(host), host.links)
-    return TimedRequests(requests, delay, breakdown.sum_parts(spans, len(requests)))
-
-
-def _get_stamps(host: HostServing) -> Stamps:
     stamps = breakdown.find_stamps(host.marks, host.links.count)
     for stage in stamps.keys() - {"launch"}:
         group, start = host.marks[stage]
         stamps[stage][:] = NONE
         stamps[stage][group] = start
-    return stamps
+    spans = breakdown.list_parts(requests, host.tpu, stamps, host.links)
+    return TimedRequests(requests, delay, breakdown.sum_parts(spans, len(requests)))

@@ -177,10 +177,15 @@ def make_tpu_table(
     timed = [column for column in _TPU if not (any_sparse and column[0].startswith("scv0"))]
     labels = [str(step) for step in steps.step.tolist()]
     highest = np.maximum(steps.infeed_percent_maximum, SMALLEST)
+    waits = (steps.tc_infeed_ms + steps.scv0_infeed_ms).tolist()
+    tooltips = [
+        f"step {label}:\nTime waiting for input data = {three_digits(wait)} ms, Step time = {three_digits(span)} ms"
+        for label, wait, span in zip(labels, waits, steps.step_ms.tolist(), strict=True)
+    ]
     columns: list[tuple[Col, Values]] = [
         (text("stepnum"), labels),
         *((number(id, label), getattr(steps, field)) for id, label, field in timed),
-        (text("tooltip", role="tooltip"), _format_tpu_tooltips(labels, steps)),
+        (text("tooltip", role="tooltip"), tooltips),
         (number("infeedPercentAverage", "% step time waiting for input data"), steps.infeed_percent_average),
         (number("infeedPercentMin", "Infeed percent min", role="interval"), steps.infeed_percent_minimum),
         (number("infeedPercentMax", "Infeed percent max", role="interval"), highest),
@@ -204,14 +209,6 @@ def make_tpu_table(
     return join_columns(
         columns, p | {f"{name}_average": two_digits(StepStat.of(getattr(steps, name)).average) for name in averaged}
     )
-
-
-def _format_tpu_tooltips(labels: Sequence[str], steps: TpuStepValues) -> list[str]:
-    waits = (steps.tc_infeed_ms + steps.scv0_infeed_ms).tolist()
-    return [
-        f"step {label}:\nTime waiting for input data = {three_digits(wait)} ms, Step time = {three_digits(span)} ms"
-        for label, wait, span in zip(labels, waits, steps.step_ms.tolist(), strict=True)
-    ]
 
 
 KEEPS: Final = counted_ops.HOST_OPS_KEEPS | session_steps.KEEPS

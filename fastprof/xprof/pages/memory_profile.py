@@ -19,7 +19,7 @@ from fastprof.analyses.contract import AnalysisReport
 from fastprof.derive.memory import memory_events as recorded
 from fastprof.derive.memory.allocation_history import match_frees
 from fastprof.derive.memory.host_memory import HostMemory, ModuleRuns
-from fastprof.derive.memory.memory_events import INVALID, MemoryEvents, Sites, format_data_type
+from fastprof.derive.memory.memory_events import INVALID, MemoryEvents, format_data_type
 from fastprof.derive.memory.session_memory import HostMemoryState
 from fastprof.schema.columns import Int32s, Int64s, count_bounds, find_group_bounds, number_owners, sort_rows
 
@@ -225,7 +225,14 @@ class _Pages:
 
     def __init__(self, snapshots: _Snapshots) -> None:
         self.snapshots = snapshots
-        self.texts = _list_texts(snapshots.events.sites)
+        # XProf can't read one data type: texts are listed with theirs, and once more with that one.
+        sites = snapshots.events.sites
+        types = [format_data_type(number) for number in sites.data_type]
+        self.texts = [
+            (op or "", region or "", data_type, shape or "")
+            for named in (types, [format_data_type(INVALID)] * len(types))
+            for op, region, data_type, shape in zip(sites.op, sites.region, named, sites.shape, strict=True)
+        ]
         numbers = {text: number for number, text in enumerate(sorted(set(self.texts)))}
         self.rank = np.array([numbers[text] for text in self.texts], np.int32)
         self.peaks = _Peaks(snapshots)
@@ -312,16 +319,6 @@ def _make_activity(activity: str, numbers: Sequence[int], texts: Sequence[str]) 
     numbered = zip(("requestedBytes", "allocationBytes", "address", "stepId"), map(str, numbers), strict=True)
     named = zip(("tfOpName", "regionType", "dataType", "tensorShape"), texts, strict=True)
     return {"memoryActivity": activity, **dict(numbered), **dict(named)}
-
-
-def _list_texts(sites: Sites) -> list[tuple[str, ...]]:
-    """List op, region, data type and shape by site, and once more with a data type that XProf can't read."""
-    types = [format_data_type(number) for number in sites.data_type]
-    return [
-        (op or "", region or "", data_type, shape or "")
-        for named in (types, [format_data_type(INVALID)] * len(types))
-        for op, region, data_type, shape in zip(sites.op, sites.region, named, sites.shape, strict=True)
-    ]
 
 
 def _make_special(size: int, op: str, region: str, step: int) -> Json:

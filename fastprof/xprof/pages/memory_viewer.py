@@ -77,6 +77,8 @@ class _Drawing:
         order = _sort_largest_first([buffer["logicalBufferSizeMib"] for buffer in at_peak])
         ranks = {place: rank for rank, place in enumerate(order)}
         heap, throughout = self.heap, self.throughout_bytes / _MIB
+        size, taken_by = find_most_scoped(self.program.module) if self.space.number == VMEM else (0, "")
+        scoped = {"maxScopedVmemAllocationMib": size / _MIB, "maxScopedVmemInstructionName": taken_by}
         page = {
             "moduleName": self.program.module.name,
             "entryComputationName": self.program.module.entry_name,
@@ -89,7 +91,7 @@ class _Drawing:
             "peakHeapMib": throughout if heap is None else heap.peak_bytes / _MIB + throughout,
             "peakUnpaddedHeapMib": throughout if heap is None else heap.peak_unpadded / _MIB + throughout,
             **self._sizes(),
-            **self._scoped(),
+            **scoped,
         }
         return page if heap is None else page | self._series(heap)
 
@@ -241,10 +243,6 @@ class _Drawing:
             "indefiniteBufferAllocationMib": self.plan.whole_run[self.space.allocations],
         }
         return {name: int(every["size"][chosen].sum()) / _MIB for name, chosen in parts.items()}
-
-    def _scoped(self) -> Json:
-        size, taken_by = find_most_scoped(self.program.module) if self.space.number == VMEM else (0, "")
-        return {"maxScopedVmemAllocationMib": size / _MIB, "maxScopedVmemInstructionName": taken_by}
 
     def _lifetime(self, allocation: int) -> Json:
         every = self.plan.allocations[allocation]

@@ -85,7 +85,10 @@ class _OpTreePage:
         self.total_ps = self.ops.total_ps if with_idle else self.ops.op_ps
         self.leaf: dict[int, int] = {}
         self._known: dict[tuple[Any, ...], Node] = {}
-        self._sparse_rows = _find_children(self.ops)
+        self._sparse_rows: dict[int, list[int]] = {}  # the ops that a SparseCore ran for each op
+        if self.ops.parent is not None:
+            for row, parent in enumerate(self.ops.parent.tolist()):
+                self._sparse_rows.setdefault(parent, []).append(row)
         self._of_sparse = _list_figures(self.ops.children) if self.ops.children is not None else {}
         nested = self._grow()
         idle = self.growth.added(0, IDLE, _IDLE_NAME) if with_idle and self.ops.parts else -1
@@ -221,7 +224,10 @@ class _OpTreePage:
             shown["xla"] = _make_xla(category=_IDLE_NAME)
         elif kind == DUPLICATES:
             shown["name"] = f"{children[0]['name']} and its duplicate(s)"
-            shown["xla"] = _describe_duplicates(children[0]["xla"])
+            # Duplicates are described as the first of them, fusions without their framework op.
+            first = children[0]["xla"]
+            changed: Node = {"provenance": ""} if first["category"].endswith(_FUSIONS) else {"layout": {}}
+            shown["xla"] = first | changed
         return shown
 
     def _op(self, node: int, row: int) -> Node:
@@ -286,15 +292,6 @@ def _take_figures(figures: Mapping[str, npt.NDArray[Any]], place: int) -> dict[s
     return {name: values[place].item() for name, values in figures.items()}
 
 
-def _find_children(ops: Ops) -> dict[int, list[int]]:
-    """Return the rows of the ops that a SparseCore ran for each op."""
-    rows: dict[int, list[int]] = {}
-    if ops.parent is not None:
-        for row, parent in enumerate(ops.parent.tolist()):
-            rows.setdefault(parent, []).append(row)
-    return rows
-
-
 def _list_figures(table: OpTable) -> dict[str, npt.NDArray[Any]]:
     """List the figures of each op, by the names of _COLUMNS."""
     memory = table.memory
@@ -323,12 +320,6 @@ def _add_children(node: Node, children: Sequence[Node], most: int | None) -> Nod
     node["children"] = sorted(children, key=lambda child: -child["metrics"][key])[:most]
     node["numChildren"] = len(children)
     return node
-
-
-def _describe_duplicates(first: Node) -> Node:
-    """Describe duplicates as the first of them, fusions without their framework op."""
-    changed: Node = {"provenance": ""} if first["category"].endswith(_FUSIONS) else {"layout": {}}
-    return first | changed
 
 
 def _make_xla(

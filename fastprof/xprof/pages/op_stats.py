@@ -12,7 +12,7 @@ from fastprof.analyses.contract import AnalysisReport
 from fastprof.analyses.op_stats import DEVICE, HOST, OpDatabase
 from fastprof.derive.devices.device_peaks import Peaks
 from fastprof.derive.ops.op_columns import is_training
-from fastprof.derive.ops.op_table import MemoryAccess, Ops, RankedOps, rank_with_idle
+from fastprof.derive.ops.op_table import MemoryAccess, RankedOps, rank_with_idle
 from fastprof.xprof import counted_ops
 from fastprof.xprof.counted_ops import Cells, find_eager, make_op_cells, merge_framework_ops
 from fastprof.xprof.pages.data_table import join_columns, number, text
@@ -54,8 +54,13 @@ _SHARES = {
 
 def answer(report: AnalysisReport) -> object:
     session = report.detail_as(OpDatabase)
+    device = counted_ops.get_device_ops(report)
+    table = merge_framework_ops(device.table)
+    eager = find_eager(device.table)
+    is_eager = np.array([eager[name] for name in table.name], bool)
+    table = replace(table, is_eager=is_eager, memory=MemoryAccess.none())
     sides = {
-        DEVICE: _rank_framework_ops(counted_ops.get_device_ops(report)),
+        DEVICE: rank_with_idle(replace(device, table=table)),
         HOST: rank_with_idle(counted_ops.get_host_ops(report)),
     }
     tensor_cores = None
@@ -64,15 +69,6 @@ def answer(report: AnalysisReport) -> object:
         kernels = sum_by_op(report.after["kernel_stats"])
         tensor_cores = {name: op.tensor_core_ns / op.total_ns for name, op in kernels.items() if op.total_ns}
     return [_make_table(sides, peaks, tensor_cores, with_idle=with_idle) for with_idle in (True, False)]
-
-
-def _rank_framework_ops(device: Ops) -> RankedOps:
-    """Rank framework ops; each is eager if the last of its instructions is. All bytes count as those of HBM."""
-    table = merge_framework_ops(device.table)
-    eager = find_eager(device.table)
-    is_eager = np.array([eager[name] for name in table.name], bool)
-    table = replace(table, is_eager=is_eager, memory=MemoryAccess.none())
-    return rank_with_idle(replace(device, table=table))
 
 
 def _make_table(

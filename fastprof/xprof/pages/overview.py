@@ -134,7 +134,12 @@ def _make_analysis(overview: analysis.Overview, pipeline: InputPipeline, report:
         (boolean("tcEligibility", "TensorCore eligibility"), [kernel.could for kernel in kernels]),
         (boolean("tcUtilization", "Op is using TensorCore"), [kernel.tensor_core_ns != 0 for kernel in kernels]),
     ]
-    return join_columns(columns, properties | _list_gpu_properties(pipeline))
+    narrow, wide = _sum_precisions(pipeline)
+    precisions = {
+        "device_compute_16bit": _divide_part(narrow, wide),
+        "device_compute_32bit": _divide_part(wide, narrow),
+    }
+    return join_columns(columns, properties | _format_percents(precisions))
 
 
 def _group_framework_ops(report: AnalysisReport) -> OpTable:
@@ -142,13 +147,17 @@ def _group_framework_ops(report: AnalysisReport) -> OpTable:
 
 
 def _list_shared_properties(overview: analysis.Overview, report: AnalysisReport) -> dict[str, str]:
-    threads = counted_ops.get_host_ops(report)
-    on_host, on_device = int(threads.table.occurrences.sum()), int(_group_framework_ops(report).occurrences.sum())
+    threads, table = counted_ops.get_host_ops(report), _group_framework_ops(report)
+    on_host, on_device = int(threads.table.occurrences.sum()), int(table.occurrences.sum())
+    # For XProf a framework op is eager if the last of its device ops is.
+    last = find_eager(counted_ops.get_device_ops(report).table)
+    eager = np.array([last.get(name, False) for name in table.name], bool)
+    eager_percent = step_advice.compute_percent(int(table.self_ps[eager].sum()), int(table.self_ps.sum()))
     percents = {
         "host_tf_op": _divide_part(on_host, on_device),
         "device_tf_op": _divide_part(on_device, on_host),
         "host_op_time_eager": op_table.measure_eager_percent(threads.table) or 0.0,
-        "device_op_time_eager": _measure_eager(report),
+        "device_op_time_eager": eager_percent,
     }
     for unit in ("mxu", "hbm"):
         used = sum(getattr(facts, f"{unit}_percent") or 0.0 for facts in overview.hosts)
@@ -164,24 +173,9 @@ def _divide_part(part: int, rest: int) -> float:
     return step_advice.compute_percent(part, part + rest)
 
 
-def _measure_eager(report: AnalysisReport) -> float:
-    """Measure eager time. For XProf a framework op is eager if the last of its device ops is."""
-    table = _group_framework_ops(report)
-    last = find_eager(counted_ops.get_device_ops(report).table)
-    eager = np.array([last.get(name, False) for name in table.name], bool)
-    return step_advice.compute_percent(int(table.self_ps[eager].sum()), int(table.self_ps.sum()))
-
-
 def _sum_precisions(pipeline: InputPipeline) -> tuple[int, int]:
     """Return the time of 16-bit and of 32-bit kernels, to which some copies count."""
     return pipeline.db.compute_16bit_ps, pipeline.db.compute_32bit_ps
-
-
-def _list_gpu_properties(pipeline: InputPipeline) -> dict[str, str]:
-    narrow, wide = _sum_precisions(pipeline)
-    return _format_percents(
-        {"device_compute_16bit": _divide_part(narrow, wide), "device_compute_32bit": _divide_part(wide, narrow)}
-    )
 
 
 def _list_tpu_properties(
@@ -267,11 +261,7 @@ def _make_recommendation(overview: analysis.Overview, pipeline: InputPipeline) -
         ["doc", anchor(_GUIDE, "Better performance with the tf.data API"), document],
     ]
     columns = [text("tip_type"), text("link"), text("description")]
-    return make_data_table(columns, rows, _list_verdicts(pipeline))
-
-
-def _list_verdicts(pipeline: InputPipeline) -> dict[str, str]:
-    """List verdicts, which XProf draws from steps of GPUs and CPUs, never from steps of TPUs."""
+    # XProf draws verdicts from steps of GPUs and CPUs, never from steps of TPUs.
     verdict = pipeline.verdict
     silent = Verdict("") if pipeline.db.is_tpu and len(pipeline.db) else None
     bound = silent or verdict.input
@@ -282,4 +272,4 @@ def _list_verdicts(pipeline: InputPipeline) -> dict[str, str]:
     p["precision_statement"] = step_advice.judge_precision(*_sum_precisions(pipeline)).statement
     other_side = {step_advice.HOST: step_advice.DEVICE, step_advice.DEVICE: step_advice.HOST}
     p["non_bottleneck_tip_types"] = other_side.get(bound.classification, "")
-    return p
+    return make_data_table(columns, rows, p)

@@ -129,15 +129,13 @@ def answer(report: AnalysisReport) -> object:
     ]
     parts = [] if peaks is None else list(_list_parts(report, ops, peaks))
     cells = [(column, [cell for part in parts for cell in part[column.id]]) for column in columns]
-    return [join_columns(cells, _list_properties(peaks, ops, on_gpu=on_gpu)), _make_diagnostics(report)]
-
-
-def _make_diagnostics(report: AnalysisReport) -> dict[str, object]:
+    roofs = join_columns(cells, _list_properties(peaks, ops, on_gpu=on_gpu))
     steps = session_steps.get_shown_steps(report, complete=True)
     warnings = session_steps.list_step_warnings(len(steps), empty_intersection=steps.empty_intersect)
-    return make_data_table(
+    diagnostics = make_data_table(
         [text("severity", "Severity"), text("message", "Message")], [["WARNING", warning] for warning in warnings]
     )
+    return [roofs, diagnostics]
 
 
 # ---- rows

@@ -29,7 +29,7 @@ from fastprof.schema.columns import (
 from fastprof.schema.value_classes import dataclass
 from fastprof.xprof.pages.data_table import Col, LazyRows, anchor, number, text
 from fastprof.xprof.pipelines_as_xprof import KEEPS as KEEPS
-from fastprof.xprof.pipelines_as_xprof import IteratorLinks, XprofReading, get_recorded, read_as_xprof
+from fastprof.xprof.pipelines_as_xprof import XprofReading, get_recorded, read_as_xprof
 
 _SOME_ITERATORS = 1 << 12
 """Number of iterators that are objects at once; neighbouring calls share them."""
@@ -209,7 +209,10 @@ _TYPES: tuple[Cell, ...] = ({"v": 0}, {"v": 1}, {"v": 2})
 
 
 def answer(report: AnalysisReport) -> object:
-    pipelines = join_pipelines(_list_hosts(get_recorded(report)))
+    hosts: dict[str, list[CaptureReading]] = {}
+    for host in get_recorded(report):
+        hosts.setdefault(host.recorded_host or host.host, []).append(_read_capture(read_as_xprof(host)))
+    pipelines = join_pipelines([TfHost(name, captures) for name, captures in hosts.items()])
     slowest = pipelines.slowest()
     longest = int(slowest.longest_ps[0]) if len(slowest.longest_ps) else 0
     properties = {
@@ -224,13 +227,6 @@ def answer(report: AnalysisReport) -> object:
         _make_table(_SUMMARY, pipelines),
         _make_table(_BOTTLENECK, slowest) | {"p": properties},
     ]
-
-
-def _list_hosts(kept: Sequence[IteratorLinks]) -> list[TfHost]:
-    hosts: dict[str, list[CaptureReading]] = {}
-    for host in kept:
-        hosts.setdefault(host.recorded_host or host.host, []).append(_read_capture(read_as_xprof(host)))
-    return [TfHost(name, captures) for name, captures in hosts.items()]
 
 
 def _read_capture(reading: XprofReading) -> CaptureReading:

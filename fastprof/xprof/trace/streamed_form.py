@@ -239,7 +239,8 @@ class _Building:
                 shown = processes.setdefault(process.pid, ShownProcess(process.pid, "", {}, False))
                 shown.name, shown.is_tpu = process.name, shown.is_tpu or process.plane.kind in ("TPU", "SPARSECORE")
                 self._add_lines(shown, process, lines, line_track)
-        self._add_regions(line_track)
+        of_line = [line_track.get(number, -1) for number in self.trace.ready.regions.line.tolist()]
+        self.track[self.trace.first_region : self.trace.first_derived] = of_line
         for track in self.trace.derived.tracks:
             if track.process.pid in processes:
                 processes[track.process.pid].titles[track.tid] = track.name
@@ -279,10 +280,6 @@ class _Building:
         """Add rows to tracks of these names. ``which``: the number of each row's name in ``texts``."""
         numbers = [self._number(TrackKey(pid, kind, 0, text)) for text in texts]
         self.track[rows] = np.array(numbers, np.int32)[which]
-
-    def _add_regions(self, line_track: dict[int, int]) -> None:
-        of_line = [line_track.get(number, -1) for number in self.trace.ready.regions.line.tolist()]
-        self.track[self.trace.first_region : self.trace.first_derived] = of_line
 
     def _number(self, key: TrackKey) -> int:
         if key not in self._numbers:
@@ -463,11 +460,7 @@ def write_streamed_form(tables: TableSet, view: StreamedView, max_text: int) -> 
             yield held
             held = piece
     yield held.removesuffix(b",\n") + b"\n"
-    yield from _write_tail(session, view)
-
-
-def _write_tail(session: _Session, view: StreamedView) -> Iterator[bytes]:
-    """Write what XProf writes first, which is known last."""
+    # XProf writes these first; they are known last.
     details = b'{"name":"mpmd_pipeline_view","value":false}'
     if session.has_tpus:
         details += b',{"name":"full_dma","value":%s}' % str(view.full_dma).lower().encode()
@@ -501,7 +494,11 @@ class _Host:
     def pieces(self) -> Iterator[bytes]:
         self.session.frames.add(self.trace, self.tracks)
         self.session.has_tpus |= any(process.is_tpu for process in self.tracks.processes)
-        yield self._metadata()
+        text = self.writer.text
+        yield b"".join(
+            write_names(text, process.pid, process.name, process.titles, streamed=True)
+            for process in self.tracks.processes
+        )
         visible = self._visible()
         self.session.shown += int(np.count_nonzero(visible))
         rows = self.tracks.rows
@@ -515,15 +512,6 @@ class _Host:
         yield from self._points(visible, group)
         yield from self._slices(Marks(slices, group, self.serial, self.flow))
         note_cut(self.trace, self.writer.cut, self.max_text)
-
-    # ---- processes and tracks
-
-    def _metadata(self) -> bytes:
-        text = self.writer.text
-        return b"".join(
-            write_names(text, process.pid, process.name, process.titles, streamed=True)
-            for process in self.tracks.processes
-        )
 
     # ---- what is visible
 

@@ -17,7 +17,7 @@ from fastprof.decode.plane_kinds import GPU_PLANES
 from fastprof.derive.timeline.derived_track import Arg
 from fastprof.derive.timeline.host_timeline import get_own_pid
 from fastprof.errors import UsageError
-from fastprof.tables.host_events import HOST_THREADS, HostEvents, Plane
+from fastprof.tables.host_events import HOST_THREADS, Plane
 from fastprof.tables.table_set import TableSet
 from fastprof.xprof.trace import streamed_form
 from fastprof.xprof.trace.streamed_form import StreamedView
@@ -73,7 +73,8 @@ class _Writing:
         self.tables = self.trace.tables
         self._name_tracks()
         yield _HEAD
-        yield self._metadata()
+        text, processes = self.writer.text, sorted(self.titles.items())
+        yield b"".join(write_names(text, pid, name, titles, streamed=False) for pid, (name, titles) in processes)
         self.kept = self._kept()
         self.names = get_texts(self.trace.names)
         metadata = MetadataValues(self.trace)
@@ -99,7 +100,13 @@ class _Writing:
         self.pid, self.tid = np.zeros(len(lines), np.uint32), np.zeros(len(lines), np.uint32)
         self.shown = np.zeros(len(lines), np.bool_)
         self.titles: dict[int, tuple[str, dict[int, str]]] = {}
-        pids = _number_planes(trace.raw)
+        # Pids of the host's threads and of its devices: GPUs, else TPUs, else custom planes.
+        pids: dict[Plane, int] = {}
+        for names in (GPU_PLANES, TPUS, CUSTOM):
+            if devices := [plane for plane in trace.raw.planes if re.match(names, plane.name)]:
+                pids = {plane: get_own_pid(trace.raw, plane, _DEVICES) for plane in devices}
+                break
+        pids |= {plane: _THREADS for plane in trace.raw.planes if plane.name == HOST_THREADS}
         for plane, pid in pids.items():
             _, titles = self.titles.setdefault(pid, (plane.name, {}))
             tids = number_lines(trace, plane)
@@ -113,10 +120,6 @@ class _Writing:
             self.derived_pid.append(pids.get(track.process.plane, 0))
             if track.process.plane in pids:
                 self.titles[self.derived_pid[-1]][1][track.tid] = track.name
-
-    def _metadata(self) -> bytes:
-        text, processes = self.writer.text, sorted(self.titles.items())
-        return b"".join(write_names(text, pid, name, titles, streamed=False) for pid, (name, titles) in processes)
 
     # ---- which events
 
@@ -213,16 +216,6 @@ class _Writing:
             if not piece:
                 return
             yield piece
-
-
-def _number_planes(events: HostEvents) -> dict[Plane, int]:
-    """Return the pids of the host's threads and of its devices: GPUs, else TPUs, else custom planes."""
-    pids: dict[Plane, int] = {}
-    for names in (GPU_PLANES, TPUS, CUSTOM):
-        if devices := [plane for plane in events.planes if re.match(names, plane.name)]:
-            pids = {plane: get_own_pid(events, plane, _DEVICES) for plane in devices}
-            break
-    return pids | {plane: _THREADS for plane in events.planes if plane.name == HOST_THREADS}
 
 
 FORMS: Final = ("xprof", "xprof-streaming")

@@ -255,7 +255,15 @@ class TraceHost:
         self.derived = derive_timeline(self.host)
         self.region_count = len(self.ready.regions.line)
         self._name_rows()
-        self._time_rows()
+        regions, steps = self.ready.regions, self.ready.steps
+        duration = self.raw.duration_ps
+        if len(steps.rows):
+            duration = duration.copy()
+            duration[steps.rows] = steps.duration_ps
+        start = np.concatenate([self.raw.start_ps, regions.start_ps, self.derived.start_ps])
+        duration = np.concatenate([duration, regions.duration_ps, self.derived.duration_ps])
+        self.start: UInt64s = start.view(np.uint64)
+        self.duration: UInt64s = duration.view(np.uint64)
         self.group = self._groups()
         self.flow = self._flows()
         self.drawn = self._drawn()
@@ -295,19 +303,6 @@ class TraceHost:
         texts = self.raw.all_texts(numbers)
         rows = np.concatenate([own.astype(np.int64), self.ready.step_rows.astype(np.int64)])
         return rows, [*texts, *self.ready.step_names]
-
-    # ---- times
-
-    def _time_rows(self) -> None:
-        regions, steps = self.ready.regions, self.ready.steps
-        duration = self.raw.duration_ps
-        if len(steps.rows):
-            duration = duration.copy()
-            duration[steps.rows] = steps.duration_ps
-        start = np.concatenate([self.raw.start_ps, regions.start_ps, self.derived.start_ps])
-        duration = np.concatenate([duration, regions.duration_ps, self.derived.duration_ps])
-        self.start: UInt64s = start.view(np.uint64)
-        self.duration: UInt64s = duration.view(np.uint64)
 
     # ---- groups and flows
 
