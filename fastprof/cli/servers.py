@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastprof.cli import arguments, output, process
 from fastprof.errors import OutputError, UsageError
 from fastprof.export.new_files import LOGDIR
-from fastprof.inputs.profiler_client import service_messages
+from fastprof.inputs.profiler_client import statuses
 from fastprof.render.table_forms import FORMATS
 from fastprof.wording.patterns import compile_late
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fastprof.inputs.profiler_client.service_messages import CaptureOptions, CaptureRequest, Setting
     from fastprof.inputs.profiler_client.workers import Outcome
     from fastprof.profile.captured_run import CapturedRun, Check
-    from fastprof.profile.new_runs import RunUpload
+    from fastprof.profile.run_upload import RunUpload
 
 
 SOME, ALL = 5, 6
@@ -34,14 +34,14 @@ _LONG_UNITS: Final = {"m": 60, "h": 3600}
 _LONG_TIME: Final = compile_late(r"([\d.]+)([mh])", re.ASCII)
 _LONGEST_PS: Final = 24 * 3600 * 10**12
 _ADVICE: Final = {
-    service_messages.UNREACHABLE: "the program has to start a profiler server: jax.profiler.start_server(PORT), "
+    statuses.UNREACHABLE: "the program has to start a profiler server: jax.profiler.start_server(PORT), "
     "tf.profiler.experimental.server.start(PORT), xp.start_server(PORT)",
-    service_messages.LOST: "the program, or the network to it, ended while it was called",
-    service_messages.BUSY: "the program records another capture; wait for its end, or stop it",
-    service_messages.LATE: "it may need longer (--timeout), or its clock is behind: use --delay 0s",
-    service_messages.UNSUPPORTED: "the server at this port does not support this",
-    service_messages.TOO_LARGE: "--on-server lets the server write captures of any size; or give a shorter --duration",
-    service_messages.EMPTY: "no event was recorded: the program did nothing then, or its tracers are off",
+    statuses.LOST: "the program, or the network to it, ended while it was called",
+    statuses.BUSY: "the program records another capture; wait for its end, or stop it",
+    statuses.LATE: "it may need longer (--timeout), or its clock is behind: use --delay 0s",
+    statuses.UNSUPPORTED: "the server at this port does not support this",
+    statuses.TOO_LARGE: "--on-server lets the server write captures of any size; or give a shorter --duration",
+    statuses.EMPTY: "no event was recorded: the program did nothing then, or its tracers are off",
 }
 
 
@@ -269,7 +269,7 @@ def check_name(args: argparse.Namespace, servers_count: int) -> str | None:
 def get_run_name(args: argparse.Namespace) -> str | None:
     """Return the name of the run, if it is given, and remove the flag. UsageError: it cannot be a directory's name."""
     with process.hold_signals():
-        from fastprof.profile.new_runs import is_run_name
+        from fastprof.profile.run_names import is_run_name
     args.run, name = None, args.run  # for a session, the flag names the run to read
     if name is not None and not is_run_name(name):
         raise UsageError(f"{name[:200]!r} cannot be the name of a run: it is the name of one directory")
@@ -304,7 +304,7 @@ def publish_run(args: argparse.Namespace, path: str) -> str:
 
 
 def make_time_name() -> str:
-    from fastprof.profile.new_runs import suggest_run_names
+    from fastprof.profile.run_names import suggest_run_names
 
     return next(suggest_run_names())
 
@@ -376,7 +376,7 @@ def finish_capture(
         output.flush_standard_output()
         raise KeyboardInterrupt
     failed = [outcome for outcome in outcomes if not outcome.delivered]
-    is_unwritten = unsent or any(outcome.status == service_messages.UNWRITTEN for outcome in failed)
+    is_unwritten = unsent or any(outcome.status == statuses.UNWRITTEN for outcome in failed)
     code = _NOT_WRITTEN if is_unwritten else get_exit_code(len(failed), len(outcomes))
     after = 0 if path is None else show_run(args, then, path, "capture")
     from fastprof.profile.captured_run import DAMAGED  # late: it needs dataclasses, which --help does without

@@ -7,24 +7,21 @@ serve. With --figure, one row per run and figure, with the change points of its 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, TypeVar
 
 from fastprof.cli import arguments, output
 from fastprof.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
 
     from fastprof.inputs.resolve import Run
     from fastprof.profile.profile import Profile
     from fastprof.viewer.run_list import RunTrends
-
 
 T = TypeVar("T")
 
@@ -190,7 +187,7 @@ def _send_series(args: argparse.Namespace, sink: output.Sink, figures: pa.Table,
 
 def _choose_feed(path: str) -> Callable[[pa.Table], Iterator[bytes]]:
     """Return the writer of a file of figures. UsageError: its suffix has none."""
-    from fastprof.cli.trends import FEEDS
+    from fastprof.render.figure_feeds import FEEDS
 
     suffix = ".jsonl" if path == "-" else os.path.splitext(path)[1].lower()  # noqa: PTH122
     if suffix not in FEEDS:
@@ -225,38 +222,3 @@ def _choose_runs(args: argparse.Namespace) -> list[tuple[str, Run]]:
     if missing:
         raise NotFoundError(f"no run {min(missing)!r}", path=args.session[0])
     return [(logdir, run) for logdir, run in chosen if run.name in wanted]
-
-
-# ---- figures as lines that other programs read: JSON lines, and the text format of Prometheus
-
-
-_KEYS: Final = ("logdir", "run", "start_unix_ns", "figure", "value", "unit", "reason")
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-"""Escapes of label values."""
-
-
-def write_json_lines(figures: pa.Table) -> Iterator[bytes]:
-    """Yield an object per row of the table ``figures``; unknown values are null."""
-    for row in figures.select(_KEYS).to_pylist():
-        yield json.dumps(row).encode() + b"\n"
-
-
-def write_prometheus(figures: pa.Table) -> Iterator[bytes]:
-    """Yield a metric per figure, with a sample per run. A run without a value has no sample."""
-    rows = [row for row in figures.to_pylist() if row["value"] is not None]
-    for figure in dict.fromkeys(row["figure"] for row in rows):
-        of_figure = [row for row in rows if row["figure"] == figure]
-        metric = f"fastprof_{figure.replace('.', '_')}"
-        unit = of_figure[0]["unit"]
-        lines = [f"# HELP {metric} {figure} of fastprof{f', in {unit}' if unit else ''}", f"# TYPE {metric} gauge"]
-        for row in of_figure:
-            labels = ",".join(f'{name}="{row[name].translate(_ESCAPES)}"' for name in ("logdir", "run"))
-            lines.append(f"{metric}{{{labels}}} {row['value']!r}")
-        yield "".join(f"{line}\n" for line in lines).encode()
-
-
-FEEDS: Final[Mapping[str, Callable[[pa.Table], Iterator[bytes]]]] = {
-    ".jsonl": write_json_lines,
-    ".prom": write_prometheus,
-}
-"""Writers by the suffix of their files."""

@@ -23,7 +23,7 @@ from fastprof.decode.decoder import EVENT_COLUMNS, STAT_COLUMNS, Request
 from fastprof.decode.import_log import ImportLog
 from fastprof.decode.workers import Workers
 from fastprof.errors import UsageError
-from fastprof.export.destinations import log_shortened, shorten_path_part
+from fastprof.export.host_names import log_shortened, shorten_path_part
 from fastprof.export.writers import Writer
 from fastprof.schema.tables import VERSION
 from fastprof.tables.nesting_stream import PASSES, stream_nesting

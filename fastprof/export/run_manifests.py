@@ -15,8 +15,9 @@ from typing import Any, Final
 from fastprof._version import __version__
 from fastprof.errors import OutputError
 from fastprof.export.dataset_files import RunFiles, WrittenFile
-from fastprof.export.destinations import Destination, shorten_path_part
+from fastprof.export.destinations import Destination
 from fastprof.export.hive import encode_folder_value
+from fastprof.export.host_names import shorten_path_part
 from fastprof.schema.tables import VERSION
 from fastprof.schema.value_classes import dataclass
 

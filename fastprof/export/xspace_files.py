@@ -17,7 +17,7 @@ from typing import Final
 from fastprof.decode.workers import Workers
 from fastprof.decode.xspace_capture import Capture
 from fastprof.errors import OutputError, UsageError
-from fastprof.export.destinations import is_shortened, log_shortened, replace_controls, shorten_path_part
+from fastprof.export.host_names import is_shortened, log_shortened, replace_controls, shorten_path_part
 from fastprof.export.new_files import make_complete_folder, wrap_output_errors
 from fastprof.tables.table_set import TableSet
 

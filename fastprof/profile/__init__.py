@@ -1,6 +1,6 @@
 """Profile: what do users of the Python API hold?"""
 
 __all__ = [
-    "batch", "captured_run", "comparison", "event_page", "exported_reports", "gate", "loading", "new_runs", "profile",
-    "report", "run_exports", "sql", "sql_tables", "trace_out",
+    "batch", "captured_run", "comparison", "event_page", "exported_reports", "gate", "loading", "profile", "report",
+    "run_exports", "run_names", "run_upload", "sql", "sql_tables", "trace_out",
 ]  # fmt: skip

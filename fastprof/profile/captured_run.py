@@ -26,14 +26,14 @@ from fastprof.inputs.framework_profilers import ProfilerLevels, find_profiler
 from fastprof.inputs.log_directory import PROFILE, WITHOUT_PYTHON
 from fastprof.inputs.own_profiler import RecordedWindow, Recorder
 from fastprof.inputs.step_times import RecordingCost
-from fastprof.profile.new_runs import is_run_name, number_name, suggest_run_names
+from fastprof.profile.run_names import is_run_name, number_name, suggest_run_names
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.quantities import count_noun, format_time
 
 if TYPE_CHECKING:
-    from fastprof.profile.new_runs import RunUpload
     from fastprof.profile.profile import Profile
     from fastprof.profile.report import Report
+    from fastprof.profile.run_upload import RunUpload
 
 
 _MOST_TRIES: Final = 600
@@ -184,7 +184,7 @@ def open_upload(log_directory: str, *, is_named: bool) -> RunUpload | None:
 
     if not is_url(log_directory):
         return None
-    from fastprof.profile.new_runs import RunUpload  # late: most runs stay here
+    from fastprof.profile.run_upload import RunUpload  # late: most runs stay here
 
     return RunUpload(log_directory, is_named=is_named)
 

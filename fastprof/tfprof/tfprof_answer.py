@@ -172,13 +172,14 @@ class _CodeProfile:
             unit = next((unit for suffix, unit in _UNITS.items() if self._measure.endswith(suffix)), "count")
         for kind, of in (("count", "count"), (self._measure, unit)):
             self._parts.append(put(_SAMPLE_TYPE, put(1, self._text(kind)) + put(2, self._text(of))))
+        lines = views.lines
         frames: list[Any] = []  # of each row; of the root None
         for row in shown.row.tolist():
             if row == 0:
                 frames.append(None)
                 continue
-            frame = views.lines.frames[views.lines.frame[row]].as_py()
-            suffix = GRADIENT if views.lines.is_gradient[row] else ""
+            frame = lines.frames[lines.frame[row]].as_py()
+            suffix = GRADIENT if lines.is_gradient[row] else ""
             frames.append(_StackFrame(frame["file"], frame["line"], frame["function"] + suffix, frame["function_line"]))
         names, parent = views.recorded.names, shown.forest.parent.tolist()
         calls = [b""] * len(parent)  # the ids of a row's stack, innermost first

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fastprof.inputs.framework_profilers import call_marked, describe_arguments
+from fastprof.inputs.tf_traces import call_marked, describe_arguments
 from fastprof.wording.traced_arguments import TRACED_ARGUMENTS, parse_arguments
 
 

@@ -162,7 +162,12 @@ def test_arrow_through_a_pipe() -> None:
     assert pa.ipc.open_stream(out).read_all().num_rows == 7
 
 
-@pytest.mark.parametrize("argv", [["--version"], ["--help"], ["events", "--help"], ["events", "usual", "--name", "("]])
+_HELPED = ("events", "capture", "trends", "serve")
+
+
+@pytest.mark.parametrize(
+    "argv", [["--version"], ["--help"], *([verb, "--help"] for verb in _HELPED), ["events", "usual", "--name", "("]]
+)
 def test_what_needs_no_capture_loads_no_arrow(argv: list[str]) -> None:
     program = (
         "import sys\nfrom fastprof.cli.main import entry\nentry()\n"

@@ -17,10 +17,10 @@ from paired_runs import Plan
 
 import fastprof
 from fastprof.cli.main import main
-from fastprof.cli.trends import write_json_lines, write_prometheus
 from fastprof.errors import UsageError
 from fastprof.profile import batch
 from fastprof.profile.batch import RunFigures, list_changes, make_figures_table
+from fastprof.render.figure_feeds import write_json_lines, write_prometheus
 from fastprof.viewer import run_list
 from fastprof.viewer.cache_folder import CacheFolder
 from tests.viewer.served import Served

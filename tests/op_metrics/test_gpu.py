@@ -20,7 +20,7 @@ from fastprof.derive.ops.op_table import FROM_HLO, HBM, READ, WRITE, Ops
 from fastprof.errors import CaptureError
 from fastprof.hlo import METADATA_STATS
 from fastprof.tables.host_reader import read_host
-from fastprof.xprof import counted_ops
+from fastprof.xprof import gpu_ops
 
 STATS = tuple(dict.fromkeys(Host.GROUPING.stats + GPU_STATS))
 
@@ -60,7 +60,7 @@ def ops_of(*planes: Plane, as_xprof: bool = False) -> list[Ops]:
     profile = fastprof.load(xspace(*planes))
     host = Host(read_host(profile.table_set, 0, (), STATS, METADATA_STATS), profile.table_set.session.workers)
     if as_xprof:
-        return counted_ops.list_gpu_ops(host.events, host.groups, host.modules)
+        return gpu_ops.list_gpu_ops(host.events, host.groups, host.modules)
     return sum_gpu_ops(host.events, host.is_eager, host.modules)
 
 
@@ -404,5 +404,5 @@ def test_ops_of_an_mi300x(captures: Path) -> None:
     found = sum_gpu_ops(host.events, host.is_eager, host.modules)
     assert len(found) == 8 and sum(ops.total_ps for ops in found) == 832_149_873_000
     assert sum(ops.op_ps for ops in found) == 28_137_077_000
-    counted = counted_ops.list_gpu_ops(host.events, host.groups, host.modules)
+    counted = gpu_ops.list_gpu_ops(host.events, host.groups, host.modules)
     assert sum(ops.op_ps for ops in counted) == 27_550_676_000

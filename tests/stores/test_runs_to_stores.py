@@ -16,8 +16,8 @@ from trace_builder import event, line, plane, xspace
 import fastprof
 from fastprof.cli.main import main
 from fastprof.errors import OutputError, UsageError
-from fastprof.profile import new_runs
-from fastprof.profile.new_runs import RunUpload
+from fastprof.profile import run_upload
+from fastprof.profile.run_upload import RunUpload
 
 SAMPLE = xspace(plane("/host:CPU", [line("python", [event("work", 0, 10)])]))
 
@@ -91,7 +91,7 @@ def test_a_capture_that_cannot_be_uploaded_stays(
 
 @pytest.mark.parametrize("most", [0, 1 << 20])
 def test_no_object_is_replaced(server: ObjectServer, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(new_runs, "_AT_ONCE", most)
+    monkeypatch.setattr(run_upload, "_AT_ONCE", most)
     server.objects["new/plugins/profile/mine/vm.xplane.pb"] = b"of another host"
     for number in ("#2", "#3"):
         upload = RunUpload("s3://bucket/new", is_named=True)

@@ -1,3 +1,3 @@
 """The profiler's own gRPC service: how do programs that run hand over captures?"""
 
-__all__ = ["profiler_servers", "service_messages", "workers"]
+__all__ = ["profiler_servers", "service_messages", "statuses", "workers"]

@@ -1,4 +1,4 @@
-"""The messages of the profiler's service: requests to bytes, answers to their parts, and statuses of calls.
+"""The messages of the profiler's service: requests to bytes, answers to their parts.
 
 A capture is a part of the answer's bytes as they came: it is never decoded and encoded again.
 """
@@ -197,32 +197,3 @@ def _read_fields(data: memoryview, most: int = _MOST_FIELDS) -> Iterator[tuple[i
         yield content.number, content.value
     if next(every, None) is not None:
         raise BadMessageError(f"more than {most:,} fields", 0)
-
-
-WRITTEN: Final = "written"
-ON_SERVER: Final = "on the server"
-EMPTY: Final = "empty"
-"""It answered, and recorded no event."""
-UNREACHABLE: Final = "unreachable"
-LOST: Final = "lost"
-"""The connection broke after the request."""
-BUSY: Final = "busy"
-"""It records another capture."""
-LATE: Final = "late"
-"""Nothing came before the deadline."""
-UNSUPPORTED: Final = "unsupported"
-TOO_LARGE: Final = "too large"
-REFUSED: Final = "refused"
-"""Any other status of the server."""
-BAD_ANSWER: Final = "bad answer"
-UNWRITTEN: Final = "not written"
-"""Its capture came, and could not be written here."""
-CANCELLED: Final = "cancelled"
-"""The client cancelled the call."""
-
-DONE: Final = "done"
-"""What was requested, which brings no capture."""
-
-DELIVERED: Final = (WRITTEN, ON_SERVER, DONE)
-AGAIN: Final = (UNREACHABLE, BUSY)
-"""It cannot have begun, so it may be called again."""

@@ -36,6 +36,21 @@ from fastprof.errors import FastprofError, UsageError
 from fastprof.inputs.message import BadMessageError
 from fastprof.inputs.profiler_client.profiler_servers import Address
 from fastprof.inputs.profiler_client.service_messages import (
+    MONITOR,
+    PROFILE,
+    SNAPSHOT,
+    START,
+    STOP,
+    TERMINATE,
+    CaptureRequest,
+    check_capture,
+    list_hostnames,
+    make_monitor_request,
+    make_terminate_request,
+    parse_monitor_answer,
+    parse_profile_answer,
+)
+from fastprof.inputs.profiler_client.statuses import (
     AGAIN,
     BAD_ANSWER,
     BUSY,
@@ -45,26 +60,13 @@ from fastprof.inputs.profiler_client.service_messages import (
     EMPTY,
     LATE,
     LOST,
-    MONITOR,
     ON_SERVER,
-    PROFILE,
     REFUSED,
-    SNAPSHOT,
-    START,
-    STOP,
-    TERMINATE,
     TOO_LARGE,
     UNREACHABLE,
     UNSUPPORTED,
     UNWRITTEN,
     WRITTEN,
-    CaptureRequest,
-    check_capture,
-    list_hostnames,
-    make_monitor_request,
-    make_terminate_request,
-    parse_monitor_answer,
-    parse_profile_answer,
 )
 from fastprof.schema.value_classes import dataclass
 from fastprof.wording.patterns import compile_late

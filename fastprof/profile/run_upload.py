@@ -1,16 +1,10 @@
-"""New runs: their names, and those of their captures; and runs that are captured for a store.
-
-A run for a store is written to a temporary log directory, then uploaded. A capture is uploaded whole or not at all, and
-never replaces an object; if the upload fails, the temporary copy stays.
-"""
+"""Runs that are captured for a store: written to a temporary log directory, then uploaded. A capture is uploaded whole
+or not at all, and never replaces an object; if the upload fails, the temporary copy stays."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-import time
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -19,28 +13,7 @@ from fastprof.export.destinations import StoreFolder
 from fastprof.export.new_files import wrap_output_errors
 from fastprof.inputs.log_directory import PROFILE
 from fastprof.inputs.stores.store_path import make_store_path
-
-_TIMESTAMP: Final = "%Y_%m_%d_%H_%M_%S"
-
-
-def suggest_run_names() -> Iterator[str]:
-    """Yield the local time, as XProf names runs; then the seconds that follow."""
-    for second in count(int(time.time())):
-        yield time.strftime(_TIMESTAMP, time.localtime(second))
-
-
-def number_name(name: str) -> Iterator[str]:
-    """Yield the name of a capture, then names with a number for when it is taken."""
-    stem, dot, rest = name.partition(".")
-    yield name
-    for number in count(2):
-        yield f"{stem}#{number}{dot}{rest}"
-
-
-def is_run_name(name: str) -> bool:
-    """Return whether the name is one directory's, here and on a server, that a log directory shows as a run."""
-    return bool(name) and not name.startswith(".") and name.isprintable() and not {"/", "\\", ":"} & set(name)
-
+from fastprof.profile.run_names import number_name, suggest_run_names
 
 _AT_ONCE: Final = 64 << 20
 """Captures up to this size are put by one request, which the store refuses if the object exists."""
