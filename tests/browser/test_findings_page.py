@@ -188,7 +188,7 @@ def test_the_first_page_has_every_cause_and_what_the_capture_lacks(page: Any, se
     assert "#/overview" in page.url, "the address of the diagnosis leads to the first page"
     assert page.locator("nav a", has_text="Diagnosis").count() == 0
     assert page.locator(".finding").count() >= 2
-    line = page.get_by_text("other causes checked: little or no time lost; 16 cannot be judged")
+    line = page.get_by_text("other causes checked: little or no time lost; 17 cannot be judged")
     assert not page.locator("[data-table=examined]").is_visible()
     line.click()
     assert "32 rows" in page.inner_text("[data-table=examined] .table-count")
