@@ -191,7 +191,7 @@ def test_the_first_page_has_every_cause_and_what_the_capture_lacks(page: Any, se
     line = page.get_by_text("other causes checked: little or no time lost; 17 cannot be judged")
     assert not page.locator("[data-table=examined]").is_visible()
     line.click()
-    assert "32 rows" in page.inner_text("[data-table=examined] .table-count")
+    assert "33 rows" in page.inner_text("[data-table=examined] .table-count")
     card = page.locator("section[aria-label='Not recorded']")
     assert card.locator("code").inner_text() == "fastprof run --host-level 2 YOUR_PROGRAM.py"
     assert "ProfileOptions" not in card.inner_text()
