@@ -5,7 +5,7 @@ Definitions: docs/compare.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
@@ -191,13 +191,11 @@ _OF_STEPS: Final = tuple(
 _LABELS: Final = {OP: "compute", UNEXPLAINED: "unexplained"}
 
 
-def _is_beyond_noise(report: AnalysisReport) -> bool:
-    changes = report.tables["changes"]
-    return bool(changes["share"].null_count < len(changes))
-
-
-def _is_noise(report: AnalysisReport) -> bool:
-    return report.tables["changes"].num_rows > 0 and not _is_beyond_noise(report)
+def _are_changes(*, noise: bool) -> Callable[[AnalysisReport], bool]:
+    """Return a predicate for Section.shown: whether there are changes that together are noise, or are not."""
+    return lambda report: (
+        report.tables["changes"].num_rows > 0 and (report.scalars["verdict"].value == UNCHANGED) == noise
+    )
 
 
 SECTIONS = (
@@ -205,10 +203,10 @@ SECTIONS = (
     Section("Runs differ", "environment", ("what", "base", "new", "forbids"), shown=has_rows("environment")),
     Section("Changes, with their share of the total change (negative: against its direction)", "changes",
             ("title", "base_ps", "new_ps", "change_ps", "share", "where"),
-            "share", shown=_is_beyond_noise, by_worth=True, wraps="title"),
+            "share", shown=_are_changes(noise=False), by_worth=True, wraps="title"),
     Section("Changes, which together are within noise", "changes",
             ("title", "base_ps", "new_ps", "change_ps", "where"), nonzero="change_ps",
-            shown=_is_noise, by_worth=True, wraps="title"),
+            shown=_are_changes(noise=True), by_worth=True, wraps="title"),
     Section("Steps", scalars=_OF_STEPS,
             shown=is_known("verdict")),
     Section("Changes of compiled programs", "program_changes", ("title", "program", "change_ps"), rows=8,

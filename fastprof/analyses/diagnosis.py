@@ -51,7 +51,7 @@ from fastprof.derive.causes import recompilations
 from fastprof.derive.causes.cause_names import CAUSE_LABELS, CAUSES
 from fastprof.derive.causes.compilations import Compilation
 from fastprof.derive.causes.python_calls import LongestFunction, find_longest_function
-from fastprof.derive.causes.slow_steps import FEWEST_ON_LEVELS, Slowdown, find_slowdown
+from fastprof.derive.causes.slow_steps import FEWEST_ON_LEVELS
 from fastprof.derive.devices import run_environment
 from fastprof.derive.devices.device_peaks import find_capability
 from fastprof.derive.devices.gpu_kernels import maker_of
@@ -67,7 +67,6 @@ from fastprof.derive.steps import event_origin
 from fastprof.derive.steps.event_origin import parse_frame
 from fastprof.derive.steps.host_calls import LoaderTime, longest_wait, measure_loader_time
 from fastprof.derive.steps.step_alignment import SessionSteps
-from fastprof.derive.steps.step_source import AUTO
 from fastprof.schema.tables import Column, Flag, ObjectRows, Picoseconds, Share, String, TableSchema, Text
 from fastprof.schema.value_classes import dataclass
 from fastprof.tables.host_events import HOST_THREADS
@@ -252,7 +251,6 @@ class DiagnosisHostState:
     compilations: list[Compilation]
     longest: LongestFunction | None
     """The longest Python function of a host whose devices ran nothing, else None."""
-    slowdown: Slowdown | None
 
 
 def of_host(host: Host, params: Params) -> DiagnosisHostState:
@@ -279,7 +277,6 @@ def of_host(host: Host, params: Params) -> DiagnosisHostState:
         name=host.name,
         compilations=recompilations.find_compilations(host),
         longest=None if has_work else find_longest_function(host.raw),
-        slowdown=find_slowdown(host.source_of_steps(AUTO), host.explained_steps(AUTO).database) if has_work else None,
     )
 
 
@@ -312,7 +309,6 @@ def run(kept: Sequence[DiagnosisHostState], params: Params, after: Mapping[str, 
             [(host.name, host.compilations) for host in kept], after["steps"].detail_as(SessionSteps).database
         ),
         recorded_with=params.recorded_with,
-        slowdowns=[(host.name, host.slowdown) for host in kept if host.slowdown is not None],
     )
     costs = [limit_to_run(cost, facts.window_ps) for rule in RULES for cost in rule(facts) if facts.window_ps]
     every = [add_context(facts, part) for cost in costs for part in split_start_up(facts, cost)]
@@ -389,8 +385,9 @@ def _list_absent(
         yield from ((cause, "the capture has no GPU") for cause in OF_GPUS)
     if facts.figures(reports.Roofline).peak_flops_per_s is None:
         yield from ((cause, "the device peaks are unknown") for cause in OF_PEAKS)
-    if 0 < (facts.figures(reports.Steps).step_count or 0) < FEWEST_ON_LEVELS:
-        yield "slowdown", f"fewer than {FEWEST_ON_LEVELS} steps"
+    steps = facts.figures(reports.Steps)
+    if 0 < (steps.step_count or 0) < FEWEST_ON_LEVELS + (steps.incomplete_step_count or 0):
+        yield "slowdown", f"fewer than {FEWEST_ON_LEVELS} complete steps"
     yield from list_unproven_causes(facts, has_launches=any(host.has_launches for host in kept))
 
 

@@ -29,7 +29,7 @@ from fastprof.analyses.contract import (
     make_scalars,
 )
 from fastprof.derive.causes import slow_steps
-from fastprof.derive.causes.slow_steps import KINDS, Differences, SlowSteps, find_slow_steps
+from fastprof.derive.causes.slow_steps import KINDS, Differences, Slowdown, SlowSteps, find_slow_steps, find_slowdown
 from fastprof.derive.host import Host
 from fastprof.derive.steps import host_steps
 from fastprof.derive.steps.event_origin import STATS as ORIGIN_STATS
@@ -209,6 +209,21 @@ _TABLES = (
         Picoseconds("usual_ps", "median (the lower of two) of its time in typical steps"),
         Picoseconds("difference_ps", "time_ps - usual_ps", lambda rows: rows.time_ps - rows.usual_ps),
     ),
+    _make_schema(
+        "slowdowns", "a host whose devices compute longer from some step on, until the end",
+        Text("host", "host, named after its capture file"),
+        replace(_NUMBER, description="number of the first of these steps; null: the session has no such step"),
+        Count("step_count", "number of the complete steps of its name from this one on"),
+        Picoseconds("before_ps", "median (the lower of two) compute of the steps before, on the core that computes "
+                    "longest in each"),
+        Picoseconds("after_ps", "median compute of the steps from this one on"),
+        Picoseconds("excess_ps", "what these compute beyond before_ps"),
+        Share("longer_share", "share of the op time before in ops that take longer by at least half as much as all "
+              "ops together"),
+        Text("op", "op that takes most time longer; null: no op is recorded, or none takes longer"),
+        Picoseconds("op_before_ps", "mean time of this op in a step before; 0 if op is null"),
+        Picoseconds("op_after_ps", "mean time of this op in a step from this one on; 0 if op is null"),
+    ),
     BETWEEN_STEPS,
     _make_schema(
         "stragglers", "a step that took longer than the median of its cores, and its slowest core",
@@ -288,6 +303,8 @@ SECTIONS = (
     Section("Stragglers", "stragglers", ("step", "name", "host", "core_id", "duration_ps", "median_ps", "excess_ps",
             "category", "category_excess_ps", "excess_share"), "excess_share", 10, only=is_worth_naming,
             shown=has_rows("stragglers", is_worth_naming), words=CATEGORY_WORDS),
+    Section("Slower from a step on", "slowdowns", ("host", "step", "step_count", "before_ps", "after_ps", "excess_ps",
+            "longer_share", "op"), shown=has_rows("slowdowns")),
     Section("Slow steps", "slow_steps", ("name", "host", "duration_ps", "median_ps", "kind", "what", "usual_ps",
             "difference_ps"), rows=20, shown=has_rows("slow_steps"), words={"what": STEP_CATEGORIES}),
     Section("Between steps", "between_steps", ("host", "core_id", "gap_count", "time_ps", "longest_ps",
@@ -304,6 +321,7 @@ class StepsHostState:
 
     steps: HostSteps
     slow: SlowSteps
+    slowdown: Slowdown | None
     between: BetweenSteps
 
 
@@ -315,7 +333,9 @@ def of_host(host: Host, params: Params) -> StepsHostState:
     times = None if host.raw.planes_of("TPU") else every.times_from(source)
     chosen = np.isin(periods.step, steps.database.step)
     between = measure_between_steps(periods, extents, chosen, every.events, times)
-    return StepsHostState(steps, find_slow_steps(every.source_of_steps(source), steps.database), between)
+    made_from = every.source_of_steps(source)
+    slow = find_slow_steps(made_from, steps.database)
+    return StepsHostState(steps, slow, find_slowdown(made_from, steps.database), between)
 
 
 def numbered(kept: StepsHostState, number: int) -> StepsHostState:
@@ -344,6 +364,7 @@ def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, 
         "slow_steps": lambda: TABLES["slow_steps"].of(
             _list_slow_rows(of_hosts, [place for place, (count, _, _) in enumerate(slow) if count], database)
         ),
+        "slowdowns": lambda: TABLES["slowdowns"].of(_list_slowdown_rows(known, every.slowdowns, database)),
         "between_steps": lambda: explain_nulls(
             TABLES["between_steps"].of_parts(host.between.rows(host.steps.host) for host in of_hosts),
             UNKNOWN_CATEGORIES,
@@ -366,11 +387,12 @@ def run(of_hosts: Sequence[StepsHostState], params: Params, after: Mapping[str, 
 
 class _SeenSteps(NamedTuple):
     """Sums over hosts from one pass. ``slow``: count, total excess and largest excess of outlier steps by host;
-    ``between_ps``, ``span_ps``: time between steps, and from the first to the last step, summed over hosts; ``beyond``:
-    number of steps on cores whose ops add up to more than the step."""
+    ``slowdowns``: by place of the host; ``between_ps``, ``span_ps``: time between steps, and from the first to the last
+    step, summed over hosts; ``beyond``: number of steps on cores whose ops add up to more than the step."""
 
     outlines: list[StepOutline]
     slow: list[tuple[int, int, int]]
+    slowdowns: dict[int, Slowdown]
     between_ps: int
     span_ps: int
     beyond: int
@@ -378,18 +400,21 @@ class _SeenSteps(NamedTuple):
 
 def _collect_seen(of_hosts: Sequence[StepsHostState]) -> _SeenSteps:
     slow: list[tuple[int, int, int]] = []
+    slowdowns: dict[int, Slowdown] = {}
     between_ps, span_ps, beyond = 0, 0, 0
 
     def steps() -> Iterator[HostSteps]:
         nonlocal between_ps, span_ps, beyond
-        for host in of_hosts:
+        for place, host in enumerate(of_hosts):
+            if host.slowdown is not None:
+                slowdowns[place] = host.slowdown
             slow.append((host.slow.count, host.slow.excess_ps, host.slow.furthest_ps))
             between_ps, span_ps = between_ps + host.between.time_ps, span_ps + host.between.span_ps
             own = host.steps.database
             beyond += int(np.count_nonzero(own.present & (break_down_cores(own).sum(axis=2) > own.duration_ps)))
             yield host.steps
 
-    return _SeenSteps(list(outline_steps(steps())), slow, between_ps, span_ps, beyond)
+    return _SeenSteps(list(outline_steps(steps())), slow, slowdowns, between_ps, span_ps, beyond)
 
 
 # ---- rows
@@ -466,6 +491,22 @@ def _list_slow_rows(
     columns = {column.name: getattr(every, column.name) for column in fields(every)}
     texts_of_rows = {"host": host, "name": name, "what": what}
     return SimpleNamespace(**columns | texts_of_rows, number=np.concatenate(number), group_id=np.concatenate(group))
+
+
+def _list_slowdown_rows(
+    known: Sequence[HostSteps], slowdowns: Mapping[int, Slowdown], database: StepDatabase
+) -> SimpleNamespace:
+    """List the rows of the table slowdowns, in the order of hosts."""
+    rows = {column.name: [getattr(each, column.name) for each in slowdowns.values()] for column in fields(Slowdown)}
+    keys = [find_session_steps(database, place, np.array([each.group])) for place, each in slowdowns.items()]
+    number = database.numbers_of(np.concatenate([np.zeros(0, np.int64), *keys]))
+    return SimpleNamespace(
+        **rows,
+        host=[known[place].host for place in slowdowns],
+        number=number,
+        step_count=rows["count"],
+        longer_share=rows["alike_share"],
+    )
 
 
 # ---- summaries

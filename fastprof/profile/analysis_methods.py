@@ -390,7 +390,7 @@ class AnalysisMethods:
         auto: the first of these in the capture, with markers extended to the work that they launched. Any other
         value names markers or an annotation, without the step number
 
-        Tables: steps, breakdown, step_summary, hosts, slow_steps, between_steps, stragglers.
+        Tables: steps, breakdown, step_summary, hosts, slow_steps, slowdowns, between_steps, stragglers.
         Figures: steps_source, steps_certainty, steps_inferred, step_count, incomplete_step_count, host_count,
         core_count, step_time_mean_ps, step_time_stdev_ps, step_time_min_ps, step_time_p50_ps, step_time_p90_ps,
         step_time_p99_ps, step_time_max_ps, step_time_is_bound, slow_step_count, slow_step_excess_ps,

@@ -12,15 +12,14 @@ from torch_captures import Recorded, kernel, launch, step, torch_capture
 from fastprof.derive.causes.slow_steps import find_level_shift
 
 KERNELS = {"sgemm_128x64_nn": 600, "elementwise_add": 200, "reduce_sum": 200}
-STEPS = 16
 
 
-def diagnosed(durations: Callable[[int, str, int], int]) -> list[dict[str, Any]]:
-    """Findings on steps whose kernels take, by number, name and usual duration, this many microseconds."""
+def diagnosed(durations: Callable[[int, str, int], int], steps: int = 16, stride: int = 1) -> list[dict[str, Any]]:
+    """Findings on steps whose kernels take, by place, name and usual duration, this many microseconds."""
     host: list[Recorded] = []
     gpu: list[Recorded] = []
     at = number = 0
-    for place in range(STEPS):
+    for place in range(steps):
         begin = at
         for name, usual in KERNELS.items():
             number += 1
@@ -28,7 +27,7 @@ def diagnosed(durations: Callable[[int, str, int], int]) -> list[dict[str, Any]]
             host.append(launch(at, number))
             gpu.append(kernel(name, at + 3, took, number))
             at += took + 3
-        host.append(step(100 + place, begin, at - begin))
+        host.append(step(100 + stride * place, begin, at - begin))
     report = torch_capture({"main": host}, {"stream 7": gpu}).diagnosis()
     return list(report.tables["findings"].to_pylist())
 
@@ -49,7 +48,7 @@ def test_all_ops_that_take_longer_from_a_step_on_are_a_slower_device() -> None:
         "900.0 µs a step instead of 600.4 µs."
     )
     assert first["cost_ps"] == pytest.approx(7 * 500e6, rel=0.01) and first["certainty"] == "certain"
-    assert first["evidence"] == "steps.steps?step=109"
+    assert first["evidence"] == "steps.slowdowns?host=vm"
 
 
 def test_one_op_that_takes_longer_from_a_step_on_is_named() -> None:
@@ -64,6 +63,21 @@ def test_steps_that_are_long_at_regular_distances_say_so() -> None:
     assert first["advice"].startswith("Each of these steps does something more")
     first = diagnosed(lambda place, _, usual: 5 * usual if place in (1, 2, 7) else usual + place % 2)[0]
     assert first["title"].startswith("3 steps take up to ")
+    first = diagnosed(lambda place, _, usual: 5 * usual if place in (3, 4, 5) else usual + place % 2, stride=10)[0]
+    assert first["title"].startswith("3 steps take up to ")
+
+
+def test_a_slowdown_of_few_steps_is_no_group_of_slow_steps_as_well() -> None:
+    rows = diagnosed(lambda place, _, usual: 2 * usual if place >= 36 else usual + place % 2, steps=40)
+    assert [row["cause"] for row in rows if row["cause"] in ("slowdown", "slow_step")] == ["slowdown"]
+
+
+def test_too_few_steps_are_a_reason() -> None:
+    host = [step(number, 100 * number, 100) for number in range(6)]
+    gpu = [kernel("sgemm", 100 * number, 90, number) for number in range(6)]
+    examined = torch_capture({"main": host}, {"stream 7": gpu}).diagnosis().tables["examined"].to_pylist()
+    (row,) = [row for row in examined if row["cause"] == "slowdown"]
+    assert (row["cost_ps"], row["reason"]) == (None, "fewer than 8 complete steps")
 
 
 @pytest.mark.parametrize(

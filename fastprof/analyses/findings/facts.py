@@ -20,7 +20,6 @@ from fastprof.analyses.findings.recompilation import Recompilation
 from fastprof.decode.plane_kinds import pluralise_device
 from fastprof.derive.causes.callees import find_around, find_callees
 from fastprof.derive.causes.cause_names import GAP_CAUSES
-from fastprof.derive.causes.slow_steps import Slowdown
 from fastprof.derive.causes.time_by_cause import CAUSE_NAMES, Budget, SessionBudget
 from fastprof.derive.devices.op_names import is_frame
 from fastprof.derive.devices.run_environment import TracerLevels
@@ -231,8 +230,7 @@ class DiagnosisFacts:
     ``capability``: the least compute capability of GPUs, or None; ``graphs``: results of tfprof's advisor; ``device``:
     name of a device (GPU, TPU, MTIA, NPU, …); ``maker``: vendor of the GPUs, or None if unknown or several; ``loader``:
     DataLoader waits of the host that waits longest; ``compilations``: number by function, "" if it is not recorded;
-    ``recompilations``: those of functions that were compiled before; ``recorded_with``: one of RECORDERS;
-    ``slowdowns``: by host."""
+    ``recompilations``: those of functions that were compiled before; ``recorded_with``: one of RECORDERS."""
 
     framework: str
     hardware: str
@@ -247,7 +245,6 @@ class DiagnosisFacts:
     compilations: Mapping[str, int] = field(default_factory=dict)
     recompilations: Sequence[Recompilation] = ()
     recorded_with: str = UNKNOWN_RECORDER
-    slowdowns: Sequence[tuple[str, Slowdown]] = ()
 
     @cached_property
     def memo(self) -> dict[str, Any]:

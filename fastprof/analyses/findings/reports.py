@@ -64,10 +64,15 @@ class Roofline(Report, namedtuple("Figures", "peak_flops_per_s")):
     ops = namedtuple("ops", "bound_by lost_ps roofline_percent compute_peak_percent flops_source")
 
 
-class Steps(Report, namedtuple("Figures", "step_count step_time_p50_ps steps_source module_execution_count")):
+class Steps(
+    Report,
+    namedtuple("Figures", "step_count incomplete_step_count step_time_p50_ps steps_source module_execution_count"),
+):
     hosts = namedtuple("hosts", "host category excess_ps excess_share slowest_count compared_count waited_between_ps")
     slow_steps = namedtuple("slow_steps", "step name host duration_ps median_ps excess_ps kind what time_ps usual_ps "
                                           "difference_ps")  # fmt: skip
+    slowdowns = namedtuple("slowdowns", "host step step_count before_ps after_ps excess_ps longer_share op "
+                                        "op_before_ps op_after_ps")  # fmt: skip
 
 
 class TfData(Report, namedtuple("Figures", "pipeline_count slow_pipeline batch_ps best_change best_batch_ps")):

@@ -136,8 +136,10 @@ def _find_unexplained_steps(facts: DiagnosisFacts) -> _SlowSteps:
     if known is not None:
         return known
     by_host: dict[int, dict[str, list[SlowStepRow]]] = {}
+    slower_from = {row.host: row.step for row in facts.rows(reports.Steps.slowdowns)}  # a finding of its own
     for row in facts.rows(reports.Steps.slow_steps):
-        if row.step is not None:
+        first = slower_from.get(row.host)
+        if row.step is not None and (first is None or row.step < first):
             by_host.setdefault(row.step, {}).setdefault(row.host, []).append(row)
     causes = _sum_excess_causes(facts, list(by_host))
     steps, time = facts.time_by_step
@@ -168,7 +170,8 @@ def find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
     first = rows[0]
     named = f" (called {first.name})" if first.name.isdigit() and first.name != str(worst) else ""
     several = f"{len(slow)} steps take" if len(slow) > 1 else f"Step {worst}{named} takes"
-    apart = {after - before for before, after in pairwise(sorted(slow))}
+    places = np.flatnonzero(np.isin(facts.time_by_step[0], list(slow)))
+    apart = {after - before for before, after in pairwise(places.tolist())}
     is_regular = len(slow) > 2 and len(apart) == 1 and apart != {1}
     if is_regular:
         several = f"One in {max(apart)} steps takes"
@@ -196,27 +199,28 @@ def find_long_steps(facts: DiagnosisFacts) -> Iterator[Finding]:
 
 def find_slowdowns(facts: DiagnosisFacts) -> Iterator[Finding]:
     """Find the host whose devices lose most time because they compute longer from some step on."""
-    host, worst = max(facts.slowdowns, key=lambda each: each[1].excess_ps, default=(None, None))
-    if worst is None or host is None:
+    rows = [row for row in facts.rows(reports.Steps.slowdowns) if row.step is not None]
+    worst = max(rows, key=lambda row: int(row.excess_ps), default=None)
+    if worst is None:
         return
-    times, are_alike = worst.after_ps / max(worst.before_ps, 1), worst.alike_share >= _ALIKE
-    steps, before, after = f"{worst.count} steps", format_time(worst.before_ps), format_time(worst.after_ps)
-    detail = f"{steps} compute for {after} instead of {before} each."
+    times, are_alike = worst.after_ps / max(worst.before_ps, 1), worst.longer_share >= _ALIKE
+    before, after = format_time(worst.before_ps), format_time(worst.after_ps)
+    detail = f"{worst.step_count:,} steps compute for {after} instead of {before} each."
     if worst.op is not None:
         what = "Nearly all ops take longer" if are_alike else "Most of it"
         op_before, op_after = format_time(worst.op_before_ps), format_time(worst.op_after_ps)
         detail += f" {what}: {worst.op} takes {op_after} a step instead of {op_before}."
-    if others := len(facts.slowdowns) - 1:
+    if others := len(rows) - 1:
         detail += f" {count_noun(others, 'other host slows', 'other hosts slow')} down, too."
     yield Finding(
         "slowdown",
         f"{'Ops take' if are_alike else 'Steps compute for'} {times:.1f} times as long from step {worst.step} on",
         worst.excess_ps,
         CERTAIN if are_alike else LIKELY,
-        f"steps.steps?step={worst.step}",
+        f"steps.slowdowns?host={quote(worst.host)}",
         facts.advise("slowdown"),
         is_bound=bool(others),
-        host=host,
+        host=worst.host,
         step=worst.step,
         op=worst.op,
         detail=detail,

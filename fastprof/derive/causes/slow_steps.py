@@ -322,12 +322,12 @@ def _compare_categories(
 class Slowdown:
     """Steps of a host from some step on, whose devices compute longer than in the steps before.
 
-    ``step``: number of the first; ``count``: how many they are; ``before_ps``, ``after_ps``: median compute of a step
+    ``group``: the first one's; ``count``: how many they are; ``before_ps``, ``after_ps``: median compute of a step
     on the core that computes longest; ``excess_ps``: what they compute beyond ``before_ps`` in all. ``alike_share``:
     share of the op time before in ops that take longer by at least half as much as all ops together. ``op``: the op
     that takes most time longer, None if no op is recorded, with its mean time per step before and after."""
 
-    step: int
+    group: int
     count: int
     before_ps: int
     after_ps: int
@@ -341,13 +341,13 @@ class Slowdown:
 def find_slowdown(made_from: StepSource, database: StepDatabase) -> Slowdown | None:
     """Return from which step on devices compute longer, among the complete steps of the most frequent kind, or None."""
     begin, end = _find_step_spans(database)
-    kinds = _number_kinds(made_from.groups, database)
     fit = np.flatnonzero(database.complete & (end > begin))
     if len(fit) < FEWEST_ON_LEVELS:
         return None
+    kinds = _number_kinds(made_from.groups, database)
     fit = fit[kinds[fit] == np.bincount(kinds[fit]).argmax()]
     fit = fit[np.argsort(begin[fit], kind="stable")]
-    compute = break_down_cores(database)[fit][:, :, COMPUTE]
+    compute = break_down_cores(database)[fit, :, COMPUTE]
     compute_ps: Int64s = np.where(database.present[fit], compute, 0).max(axis=1, initial=0)
     place = find_level_shift(compute_ps)
     if place is None:
@@ -366,9 +366,9 @@ def find_slowdown(made_from: StepSource, database: StepDatabase) -> Slowdown | N
     longer = after - before
     half_as_much = longer.sum() / max(int(before.sum()), 1) / 2
     is_longer = (before > 0) & (longer > 0) & (longer >= half_as_much * before)
-    most = int(longer.argmax()) if len(longer) else None
+    most = int(longer.argmax()) if longer.max(initial=0) > 0 else None
     return Slowdown(
-        int(database.number[fit[place]]),
+        int(database.step[fit[place]]),
         len(fit) - place,
         before_ps,
         after_ps,
@@ -381,7 +381,7 @@ def find_slowdown(made_from: StepSource, database: StepDatabase) -> Slowdown | N
 
 
 def find_level_shift(values: Int64s) -> int | None:
-    """Return the place from which on values are higher by a tenth or more, until the end; None if there is none.
+    """Return the place from which on values are higher by more than a tenth, until the end; None if there is none.
 
     It is where two means leave the least squares of ranks, in which single values count little. On each side, nine
     tenths of the values are on its side of the middle between both medians, and half of them within an eighth of the
