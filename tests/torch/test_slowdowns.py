@@ -67,7 +67,7 @@ def test_steps_that_are_long_at_regular_distances_say_so() -> None:
     assert first["title"].startswith("3 steps take up to ")
 
 
-def test_a_slowdown_of_few_steps_is_no_group_of_slow_steps_as_well() -> None:
+def test_a_slowdown_of_few_steps_is_not_found_twice() -> None:
     rows = diagnosed(lambda place, _, usual: 2 * usual if place >= 36 else usual + place % 2, steps=40)
     assert [row["cause"] for row in rows if row["cause"] in ("slowdown", "slow_step")] == ["slowdown"]
 
