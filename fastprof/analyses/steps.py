@@ -217,12 +217,12 @@ _TABLES = (
         Picoseconds("before_ps", "median (the lower of two) compute of the steps before, on the core that computes "
                     "longest in each"),
         Picoseconds("after_ps", "median compute of the steps from this one on"),
-        Picoseconds("excess_ps", "what these compute beyond before_ps"),
+        Picoseconds("excess_ps", "compute of these steps beyond before_ps, summed"),
         Share("longer_share", "share of the op time before in ops that take longer by at least half as much as all "
               "ops together"),
         Text("op", "op that takes most time longer; null: no op is recorded, or none takes longer"),
-        Picoseconds("op_before_ps", "mean time of this op in a step before; 0 if op is null"),
-        Picoseconds("op_after_ps", "mean time of this op in a step from this one on; 0 if op is null"),
+        Picoseconds("op_before_ps", "mean time of this op per step, before; 0 if op is null"),
+        Picoseconds("op_after_ps", "mean time of this op per step, from this one on; 0 if op is null"),
     ),
     BETWEEN_STEPS,
     _make_schema(
@@ -334,8 +334,9 @@ def of_host(host: Host, params: Params) -> StepsHostState:
     chosen = np.isin(periods.step, steps.database.step)
     between = measure_between_steps(periods, extents, chosen, every.events, times)
     made_from = every.source_of_steps(source)
-    slow = find_slow_steps(made_from, steps.database)
-    return StepsHostState(steps, slow, find_slowdown(made_from, steps.database), between)
+    kinds = slow_steps.number_kinds(made_from.groups, steps.database)
+    slow = find_slow_steps(made_from, steps.database, kinds)
+    return StepsHostState(steps, slow, find_slowdown(made_from, steps.database, kinds), between)
 
 
 def numbered(kept: StepsHostState, number: int) -> StepsHostState:

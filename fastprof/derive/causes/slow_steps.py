@@ -221,12 +221,10 @@ def choose_explanation(kinds: Sequence[str], more_ps: Sequence[int], excess_ps: 
     return min(enough, key=lambda place: _SAY_MOST.index(kinds[place]), default=None)
 
 
-def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
-    """Return the outlier steps of a host, each compared with the complete steps of the same name that run the same
-    program."""
+def find_slow_steps(made_from: StepSource, database: StepDatabase, kinds: Int64s) -> SlowSteps:
+    """Return the outlier steps of a host, each compared with the complete steps of its kind."""
     events = made_from.groups.events
     begin, end = _find_step_spans(database)
-    kinds = _number_kinds(made_from.groups, database)
     parts: list[Differences] = []
     fit = np.flatnonzero(database.complete & (end > begin))
     fit = fit[np.argsort(kinds[fit], kind="stable")]
@@ -248,7 +246,7 @@ def find_slow_steps(made_from: StepSource, database: StepDatabase) -> SlowSteps:
     return SlowSteps(every, names)
 
 
-def _number_kinds(groups: Groups, database: StepDatabase) -> Int64s:
+def number_kinds(groups: Groups, database: StepDatabase) -> Int64s:
     """Return the kind of each step: its name without its number, and the program that it runs most, as one number."""
     title = {label: _NUMBER.sub("", label) for label in set(database.label)}
     number = {name: place for place, name in enumerate(sorted(set(title.values())))}
@@ -338,13 +336,12 @@ class Slowdown:
     op_after_ps: int
 
 
-def find_slowdown(made_from: StepSource, database: StepDatabase) -> Slowdown | None:
+def find_slowdown(made_from: StepSource, database: StepDatabase, kinds: Int64s) -> Slowdown | None:
     """Return from which step on devices compute longer, among the complete steps of the most frequent kind, or None."""
     begin, end = _find_step_spans(database)
     fit = np.flatnonzero(database.complete & (end > begin))
     if len(fit) < FEWEST_ON_LEVELS:
         return None
-    kinds = _number_kinds(made_from.groups, database)
     fit = fit[kinds[fit] == np.bincount(kinds[fit]).argmax()]
     fit = fit[np.argsort(begin[fit], kind="stable")]
     compute = break_down_cores(database)[fit, :, COMPUTE]
